@@ -1,0 +1,15 @@
+"""Floor 0: the words of the project, and nothing that touches the outside.
+
+Read this to learn every record that crosses a room's edge.  May import: the standard library and pydantic.
+
+errors.py       the one error tree: kind, exit code, hint, owner
+digests.py      canonical JSON and the one digest function
+ids.py          digests as ids: short forms and prefixes
+records/        frozen records, one file per noun
+ports.py        protocols that a higher floor injects into a lower one (caches)
+settings.py     ht.toml: layers, origins, validation
+registry.py     plugin points: entry points, loaded lazily
+events.py       what is happening: events, observers, the bus
+resources.py    where shipped files lie (migrations, tasksets, bootstrap)
+confinement.py  dropping root before anything untrusted starts
+"""

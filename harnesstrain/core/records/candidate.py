@@ -1,0 +1,56 @@
+"""Proposals and the candidates captured from them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.llm import Usage
+
+
+class CandidateStatus(StrEnum):
+    """What became of a proposal."""
+
+    CANDIDATE = "candidate"
+    NO_CANDIDATE = "no_candidate"
+    """The estimator left no change."""
+    INVALID = "invalid_candidate"
+    """The change broke a rule: surface, parent, tests."""
+
+
+class Proposal(Record):
+    """What an estimator says about the change it left in its worktree.  Claims, not facts."""
+
+    hypothesis: str
+    """One line: what changes and why it should help.  Becomes the commit message."""
+    predicted: tuple[str, ...] = ()
+    """Tasks expected to flip."""
+    usage: Usage = Field(default_factory=Usage)
+    cost_usd: float | None = None
+    transcript: str | None = None
+    """Full transcript text, if the estimator keeps one."""
+
+
+class Candidate(Record):
+    """One proposed child commit, or the reason why there is none."""
+
+    id: str
+    """digest(base, commit or reason, estimator, salt)."""
+    status: CandidateStatus
+    base: str
+    """Parent commit."""
+    commit: str | None = None
+    estimator: str
+    hypothesis: str = ""
+    predicted: tuple[str, ...] = ()
+    reason: str = ""
+    """Why there is no (valid) candidate."""
+    epoch: int | None = None
+    files: tuple[str, ...] = ()
+    """Paths the diff touches."""
+    usage: Usage = Field(default_factory=Usage)
+    cost_usd: float | None = None
+    transcript: str | None = None
+    """Digest of the kept transcript (a blob of the store)."""

@@ -1,0 +1,81 @@
+"""Runs and the regimes they are measured under."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from harnesstrain.core.digests import digest
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.llm import Sampling
+from harnesstrain.core.records.sandbox import SandboxIdentity
+
+MEASUREMENT_VERSION = 1
+"""Raised whenever the measuring code changes what it measures."""
+
+
+class Budgets(Record):
+    """What one rollout may spend.  Steps and tokens are exact; time is recorded time."""
+
+    steps: int = 30
+    """Model calls."""
+    actions: int = 200
+    """Environment actions."""
+    tokens: int = 200_000
+    """Completion plus prompt tokens, over the rollout."""
+    time: float = 900.0
+    """Recorded seconds; a task's own timeout replaces it when it has one."""
+    time_multiplier: float = 1.0
+    """Stretches every time budget."""
+
+
+class Regime(Record):
+    """Everything besides the harness version that determines a measurement."""
+
+    endpoint: str
+    """Fingerprint of the model endpoint."""
+    deterministic: bool
+    sampling: Sampling
+    context_length: int
+    sandbox: SandboxIdentity
+    budgets: Budgets = Field(default_factory=Budgets)
+    grading: str = "submitted"
+    """`submitted`: only a submitted state can be solved.  `final_state`: grade whatever is there at the end."""
+    overrides: tuple[str, ...] = ("max_tokens", "stop")
+    """Sampling fields that a harness may change; max_tokens only downwards."""
+    harness_environment: str | None = None
+    """Lock digest of the harness's virtual environment."""
+    version: int = MEASUREMENT_VERSION
+
+    @property
+    def digest(self) -> str:
+        """The measurement identity: two runs are comparable only if it is equal."""
+        return digest(self)
+
+
+class Run(Record):
+    """The rollouts of one harness version over one panel under one regime, for some seeds."""
+
+    id: str
+    """digest(commit, panel, regime, seeds, salt)."""
+    commit: str
+    panel: str
+    """Panel digest."""
+    panel_name: str
+    split: str | None = None
+    """None: the whole panel."""
+    regime: str
+    """Regime digest."""
+    seeds: tuple[int, ...]
+    salt: str = ""
+    """From --fresh; empty otherwise."""
+    early_stop_against: str | None = None
+    """The baseline run against which undecidable cells may be skipped."""
+
+    @staticmethod
+    def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:
+        """The run id: the same command is the same run."""
+        return digest({"commit": commit, "panel": panel, "regime": regime, "seeds": list(seeds), "salt": salt})
+
+    def rollout_id(self, task: str, seed: int) -> str:
+        """Id of the rollout in one cell."""
+        return digest({"run": self.id, "task": task, "seed": seed})

@@ -1,0 +1,44 @@
+"""Plugin points are plain entry points, loaded when asked for.  Built-ins register the same way, in `pyproject.toml`.
+
+A name may also be `module:Class`, so a script can use its own class without packaging it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from harnesstrain.core.errors import ConfigError, NotFound, Prerequisite
+
+GROUPS = ("engines", "sandboxes", "tasksets", "estimators", "criteria", "optimizers", "executors", "observers")
+"""Plugin groups, each `harnesstrain.<group>` among the entry points."""
+
+
+def names(group: str) -> list[str]:
+    """The names registered in `group`, sorted."""
+    return sorted({point.name for point in entry_points(group=f"harnesstrain.{group}")})
+
+
+def load(group: str, name: str) -> Any:
+    """The object registered as `name` in `group`, or the one at `module:Attribute`.
+
+    Raises NotFound (no such name), ConfigError (module:Class cannot be found), Prerequisite (an extra is missing).
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"cannot load '{name}': {error}", hint="give an importable module:Class") from error
+    for point in entry_points(group=f"harnesstrain.{group}", name=name):
+        try:
+            return point.load()
+        except ImportError as error:
+            hint = "`ht doctor` says which extra provides it"
+            raise Prerequisite(f"'{name}' needs a library that is not installed: {error}", hint=hint) from error
+    known = names(group)
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+    raise NotFound(f"no '{name}' among {group}", hint=hint)
