@@ -1,0 +1,89 @@
+"""The protocols of the room: a Model answers requests, an Engine starts one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from harnesstrain.core.ports import StopSignal
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
+from harnesstrain.core.records.rollout import Source
+
+
+class Answer(Record):
+    """A reply and where it came from."""
+
+    reply: Reply
+    source: Source
+    """`live` or `cache`."""
+    key: str = ""
+    """Request key (64 hex) under which it is or would be cached; empty when the model keeps no cache."""
+
+
+class Model(Protocol):
+    """A frozen model.  Every method may be called from several threads at once."""
+
+    def endpoint(self) -> Endpoint:
+        """What it is, as far as its replies are concerned.  Stable for the life of the object.
+
+        Raises LlmFailure when the endpoint cannot be asked.
+        """
+
+    def complete(self, request: LlmRequest) -> Reply:
+        """One reply, complete, with its duration in seconds.  Blocks.
+
+        Raises ContextOverflow, RateLimited, TransportFailure, BadRequest or another LlmFailure.
+        """
+
+    def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
+        """Prompt tokens of a conversation of OpenAI chat messages, template included."""
+
+    def close(self) -> None:
+        """Release what it holds: connections, processes, memory.  Calling it again does nothing."""
+
+
+@runtime_checkable
+class Abortable(Protocol):
+    """A model whose running completion can be given up.  Optional; the front uses it when a client goes away."""
+
+    def complete_until(self, request: LlmRequest, stop: StopSignal) -> Reply:
+        """Like `complete`, but gives up soon after `stop` is set, with `finish_reason` "abort"."""
+
+
+class EngineSpec(Record):
+    """What is asked of an engine.  An engine refuses (UsageError) what it cannot honour; it never ignores it."""
+
+    engine: str = "embedded"
+    """Name in the registry group `engines`, or `module:Class`."""
+    model: str | None = None
+    """A model name or a path; None: the engine's own default."""
+    context_length: int | None = None
+    """Tokens, prompt and completion together; None: the engine's default."""
+    max_running: int | None = None
+    """Requests at once; None: the engine's default."""
+    deterministic: bool = False
+    """Ask for the engine's deterministic settings."""
+    script: Path | None = None
+    """scripted: the rules file."""
+    url: str | None = None
+    """external: the base URL, ending in /v1."""
+    api_key: str | None = Field(default=None, repr=False, exclude=True)
+    """external: the key itself.  Never shown, dumped or stored."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """Engine-specific settings, by name."""
+    log: Path | None = None
+    """Where an engine that starts a process of its own writes that process's output."""
+
+
+class Engine(Protocol):
+    """Something that can start a model.  Registered as a class that is constructed without arguments."""
+
+    def start(self, spec: EngineSpec) -> Model:
+        """Start and wait until it answers.  `close()` of the model stops everything that was started.
+
+        Raises UsageError (cannot honour the spec), Prerequisite (something is missing, or it did not come up).
+        """
