@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -110,7 +111,7 @@ class Rollout(Record):
     """One attempt: one harness version on one task with one seed, driven to an outcome."""
 
     id: str
-    """digest(run, task, seed)."""
+    """digest(run, task, seed, attempt)."""
     run: str
     task: str
     task_digest: str
@@ -177,3 +178,13 @@ class Trace(Record):
     """Each distinct message (or tool-schema list) once, by digest."""
     log: str = ""
     """The harness's stderr, bounded."""
+
+
+def latest_attempts(rollouts: Iterable[Rollout]) -> list[Rollout]:
+    """One rollout per (task, seed): the newest attempt.  Keeps the order in which cells first appear."""
+    newest: dict[tuple[str, int], Rollout] = {}
+    for rollout in rollouts:
+        cell = (rollout.task, rollout.seed)
+        if cell not in newest or rollout.attempt >= newest[cell].attempt:
+            newest[cell] = rollout
+    return list(newest.values())

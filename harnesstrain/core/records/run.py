@@ -76,6 +76,6 @@ class Run(Record):
         """The run id: the same command is the same run."""
         return digest({"commit": commit, "panel": panel, "regime": regime, "seeds": list(seeds), "salt": salt})
 
-    def rollout_id(self, task: str, seed: int) -> str:
-        """Id of the rollout in one cell."""
-        return digest({"run": self.id, "task": task, "seed": seed})
+    def rollout_id(self, task: str, seed: int, attempt: int = 1) -> str:
+        """Id of one attempt at one cell.  Later attempts exist only after infrastructure failures."""
+        return digest({"run": self.id, "task": task, "seed": seed, "attempt": attempt})
