@@ -1,0 +1,40 @@
+"""A model's reply -> an Action, or why it is none.
+
+Thin: the whole reply must be one JSON object with the fields of its tool.  Nothing is guessed.
+"""
+
+import json
+from collections import namedtuple
+
+Action = namedtuple("Action", "tool arguments")
+"""One thing to do: a tool's name and its arguments, a dict."""
+
+FIELDS = {"run": ["command"], "submit": []}
+"""The text fields each tool needs."""
+
+
+class Invalid(Exception):
+    """The reply is no action; the message says why."""
+
+
+def parse(reply):
+    """The Action in a reply's text.  Raises Invalid."""
+    try:
+        data = json.loads(reply)
+    except ValueError as error:
+        raise Invalid("not JSON: {}".format(error)) from error
+    return action(data)
+
+
+def action(data):
+    """The Action that decoded JSON stands for.  Raises Invalid."""
+    if not isinstance(data, dict):
+        raise Invalid("not a JSON object")
+    tool = data.get("tool")
+    if tool not in FIELDS:
+        raise Invalid("no such tool: {!r}".format(tool))
+    arguments = {name: data.get(name) for name in FIELDS[tool]}
+    for name, value in arguments.items():
+        if not isinstance(value, str) or not value.strip():
+            raise Invalid("{} needs a text in {!r}".format(tool, name))
+    return Action(tool, arguments)
