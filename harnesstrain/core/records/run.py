@@ -7,7 +7,7 @@ from pydantic import Field
 from harnesstrain.core.digests import digest
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Sampling
-from harnesstrain.core.records.sandbox import SandboxIdentity
+from harnesstrain.core.records.sandbox import Limits, SandboxIdentity
 
 MEASUREMENT_VERSION = 1
 """Raised whenever the measuring code changes what it measures."""
@@ -37,6 +37,8 @@ class Regime(Record):
     sampling: Sampling
     context_length: int
     sandbox: SandboxIdentity
+    limits: Limits = Field(default_factory=Limits)
+    """What a sandbox may use where its task names nothing."""
     budgets: Budgets = Field(default_factory=Budgets)
     grading: str = "submitted"
     """`submitted`: only a submitted state can be solved.  `final_state`: grade whatever is there at the end."""
