@@ -7,7 +7,9 @@ digests.py      canonical JSON and the one digest function
 ids.py          digests as ids: short forms and prefixes
 records/        frozen records, one file per noun
 ports.py        protocols that a higher floor injects into a lower one (caches)
-settings.py     ht.toml: layers, origins, validation
+sections.py     every setting: default, environment variable, whether it is measured
+layers.py       one layer of settings, read from TOML with the line of each key
+settings.py     ht.toml: layers merged, origins, validation
 registry.py     plugin points: entry points, loaded lazily
 events.py       what is happening: events, observers, the bus
 resources.py    where shipped files lie (migrations, tasksets, bootstrap)
