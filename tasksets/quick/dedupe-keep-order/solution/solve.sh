@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+cd /app
+awk '!seen[$0]++' queue.txt > queue_unique.txt

@@ -1,0 +1,3 @@
+def alpha():
+    # TODO: handle empty input
+    return 1

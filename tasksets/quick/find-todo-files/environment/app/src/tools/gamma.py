@@ -1,0 +1,2 @@
+GAMMA = 3  # TODO rename
+# TODO test

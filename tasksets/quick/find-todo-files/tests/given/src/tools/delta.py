@@ -1,0 +1,2 @@
+# nothing todo here
+DELTA = 4

@@ -1,0 +1,26 @@
+"""The name is that of the largest given file."""
+
+import sys
+from pathlib import Path
+
+APP = Path("/app")
+GIVEN = Path("/tests/given")
+
+
+def need(condition, why):
+    if not condition:
+        print("not solved:", why)
+        sys.exit(1)
+
+
+def text(name):
+    """The text of a regular file below /app; trailing blank space at its end does not count."""
+    path = APP / name
+    need(path.is_file() and path.resolve() == path, f"{path} is not a regular file")
+    need(path.stat().st_size < 1_000_000, f"{path} is too large")
+    return path.read_text(encoding="utf-8").rstrip()
+
+
+files = [path for path in (GIVEN / "data").rglob("*") if path.is_file()]
+largest = max(files, key=lambda path: path.stat().st_size)
+need(text("largest.txt") == largest.name, "largest.txt has another name")

@@ -1,0 +1,25 @@
+"""Every given address is there once, in its order."""
+
+import sys
+from pathlib import Path
+
+APP = Path("/app")
+GIVEN = Path("/tests/given")
+
+
+def need(condition, why):
+    if not condition:
+        print("not solved:", why)
+        sys.exit(1)
+
+
+def text(name):
+    """The text of a regular file below /app; trailing blank space at its end does not count."""
+    path = APP / name
+    need(path.is_file() and path.resolve() == path, f"{path} is not a regular file")
+    need(path.stat().st_size < 1_000_000, f"{path} is too large")
+    return path.read_text(encoding="utf-8").rstrip()
+
+
+addresses = [line.split()[0] for line in (GIVEN / "access.log").read_text().splitlines()]
+need(text("visitors.txt").splitlines() == list(dict.fromkeys(addresses)), "visitors.txt differs")

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+cd /app
+printf 'apples\nbread\nmilk\n' > shopping.txt
