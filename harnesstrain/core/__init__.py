@@ -13,5 +13,6 @@ settings.py     ht.toml: layers merged, origins, validation
 registry.py     plugin points: entry points, loaded lazily
 events.py       what is happening: events, observers, the bus
 resources.py    where shipped files lie (migrations, tasksets, bootstrap)
-confinement.py  dropping root before anything untrusted starts
+confinement.py  what an untrusted process may see and use; starting it so
+launcher.py     the confined process's parent: mounts, limits, dropping root, clean-up
 """

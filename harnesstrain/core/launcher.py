@@ -1,0 +1,373 @@
+"""The confined process's parent.  Runs alone (`python -I -S launcher.py SPEC`), standard library only.
+
+1. a mount namespace of its own (as a normal user: a user namespace first), so that no mount reaches the host;
+2. stages what is to be seen: binds with mapped owners, files, the overlay root, its memory;
+3. forks; the child joins its control group, takes its limits, leaves root, becomes bubblewrap;
+4. waits for the child or for the end of the process that started it, whichever comes first, and cleans up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import secrets
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+PR_SET_CHILD_SUBREAPER = 36
+MS_REC, MS_SLAVE = 0x4000, 0x80000
+MNT_DETACH = 2
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+OPEN_TREE_CLONE, AT_RECURSIVE, AT_EMPTY_PATH, AT_FDCWD = 1, 0x8000, 0x1000, -100
+MOVE_FROM_FD = 4
+ATTR_IDMAP = 0x100000
+LAST_ID = 0xFFFFFFFE
+MEGABYTE = 1 << 20
+FAILED = 125
+"""Exit code when the confinement could not be made."""
+
+ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ca-certificates", "pki", "mime.types")
+ETC_NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
+GROUP = "harnesstrain"
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *args: Any) -> int:
+    result: int = getattr(libc, name)(*args)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
+
+
+def _mount(kind: str, target: str, options: str = "", flags: int = 0) -> None:
+    fstype = kind.encode() if kind else None
+    _call("mount", kind.encode() or b"none", target.encode(), fstype, flags, options.encode() or None)
+
+
+# --- control groups -------------------------------------------------------------------------------------------------
+
+
+def controllers() -> dict[str, tuple[Path, int]]:
+    """Where a group can be made for each usable controller: its directory and the hierarchy's version."""
+    found: dict[str, tuple[Path, int]] = {}
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, place, kind, options, *_ = line.split(" ")
+        if kind == "cgroup":
+            for name in {"memory", "pids", "cpu"} & set(options.split(",")):
+                found[name] = (Path(place), 1)
+        elif kind == "cgroup2":
+            with contextlib.suppress(OSError):
+                for name in {"memory", "pids", "cpu"} & set((Path(place) / "cgroup.controllers").read_text().split()):
+                    found.setdefault(name, (Path(place), 2))
+    return {name: where for name, where in found.items() if os.access(where[0], os.W_OK)}
+
+
+def _settings(spec: dict[str, Any], version: int) -> dict[str, list[tuple[str, str]]]:
+    memory = spec["memory_mb"]
+    wanted: dict[str, list[tuple[str, str]]] = {}
+    if memory:
+        size = str(memory * MEGABYTE)
+        wanted["memory"] = (
+            [("memory.limit_in_bytes", size), ("memory.memsw.limit_in_bytes", size)]
+            if version == 1
+            else [("memory.max", size), ("memory.swap.max", "0")]
+        )
+    if spec["pids"]:
+        wanted["pids"] = [("pids.max", str(spec["pids"]))]
+    if spec["cpus"]:
+        quota = str(int(spec["cpus"] * 100_000))
+        wanted["cpu"] = [("cpu.cfs_quota_us", quota)] if version == 1 else [("cpu.max", f"{quota} 100000")]
+    return wanted
+
+
+def make_groups(spec: dict[str, Any]) -> dict[str, Path]:
+    """One group per wanted controller, by controller; those that cannot be made are left out."""
+    made: dict[str, Path] = {}
+    name = f"{GROUP}-{spec['owner']}-{secrets.token_hex(4)}"
+    for controller, (place, version) in controllers().items():
+        settings = _settings(spec, version).get(controller)
+        if not settings:
+            continue
+        group = place / name
+        try:
+            if version == 2 and controller not in (place / "cgroup.subtree_control").read_text().split():
+                (place / "cgroup.subtree_control").write_text(f"+{controller}")
+            group.mkdir(exist_ok=True)
+            (group / settings[0][0]).write_text(settings[0][1])
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        for file, value in settings[1:]:
+            with contextlib.suppress(OSError):  # no swap accounting: nothing to bound
+                (group / file).write_text(value)
+        made[controller] = group
+    return made
+
+
+# --- mounts ---------------------------------------------------------------------------------------------------------
+
+
+def _own_namespaces(heir_of: int | None) -> bool:
+    """Enter private namespaces; True when the starter is real root (who can map owners and must drop)."""
+    root = os.geteuid() == 0
+    if heir_of:
+        for kind in ("mnt",) if root else ("user", "mnt"):
+            fd = os.open(f"/proc/{heir_of}/ns/{kind}", os.O_RDONLY)
+            _call("setns", fd, 0)
+            os.close(fd)
+        _call("unshare", CLONE_NEWNS)
+        return root
+    uid, gid = os.geteuid(), os.getegid()
+    _call("unshare", CLONE_NEWNS if root else CLONE_NEWNS | CLONE_NEWUSER)
+    if not root:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+    _mount("", "/", flags=MS_REC | MS_SLAVE)
+    return root
+
+
+def _swapped_owners(uid: int) -> int:
+    """A user namespace in which root and `uid` have changed places, for id-mapped mounts."""
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _call("unshare", CLONE_NEWUSER)
+            os.write(ready[1], b"1")
+            os.close(go[1])
+            os.read(go[0], 1)
+        finally:
+            os._exit(0)
+    os.close(ready[1])
+    os.read(ready[0], 1)
+    lines = f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}"
+    try:
+        Path(f"/proc/{child}/uid_map").write_text(lines)
+        Path(f"/proc/{child}/gid_map").write_text(lines)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
+    finally:
+        for fd in (ready[0], *go):
+            os.close(fd)
+        os.waitpid(child, 0)
+
+
+def _tree(source: str, owners: int | None, writable: bool) -> int:
+    """A detached copy of the mounts at `source`, its owners mapped where the file system can."""
+    try:
+        tree = _call("syscall", OPEN_TREE, AT_FDCWD, source.encode(), OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot show {source}: {os.strerror(error.errno or 0)}") from error
+    if owners is not None:
+        attributes = (ctypes.c_uint64 * 4)(ATTR_IDMAP, 0, 0, owners)
+        try:
+            _call("syscall", MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, 32)
+        except OSError as error:
+            if writable:
+                msg = f"{source} cannot be made writable for the confined user: its file system maps no owners"
+                raise OSError(error.errno, msg) from error
+    return tree
+
+
+def _place(tree: int, source: str, target: Path) -> None:
+    if Path(source).is_dir():
+        target.mkdir(parents=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    _call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, str(target).encode(), MOVE_FROM_FD)
+    os.close(tree)
+
+
+def _generation(stage: Path) -> int:
+    return sum(1 for entry in stage.iterdir() if entry.name.startswith("g"))
+
+
+def _mount_overlay(spec: dict[str, Any], lowers: list[int], here: Path, above: list[Path], owner: int) -> Path:
+    overlay = spec["root"]
+    upper = overlay["upper"]
+    if upper is None:
+        changes = here / "changes"
+        changes.mkdir()
+        _mount("tmpfs", str(changes), f"size={overlay['size_mb']}m,mode=0755")
+    else:
+        changes = Path(upper)
+    for name in ("fs", "work"):
+        (changes / name).mkdir(exist_ok=True)
+        os.chown(changes / name, owner, owner)
+    layers = [str(path) for path in above] + [f"/proc/self/fd/{fd}" for fd in lowers]
+    kept = "" if os.geteuid() == 0 and spec["real_root"] else ",userxattr"
+    options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,index=off{kept}"
+    target = here / "root"
+    target.mkdir()
+    _mount("overlay", str(target), options)
+    return target
+
+
+def stage(spec: dict[str, Any]) -> list[str]:
+    """Make every mount; returns bubblewrap's arguments."""
+    heir_of = spec["root"]["heir_of"] if spec["root"] else None
+    real_root = spec["real_root"] = _own_namespaces(heir_of)
+    owner = spec["uid"] if real_root else 0
+    owners = _swapped_owners(owner) if real_root else None
+    trees = [_tree(bind["source"], owners, bind["writable"]) for bind in spec["binds"]]
+    lowers = [os.open(path, os.O_PATH) for path in (spec["root"]["lowers"] if spec["root"] else ())]
+    place = Path("/mnt") if Path("/mnt").is_dir() else Path("/tmp")
+    if not heir_of:
+        _mount("tmpfs", str(place), "mode=0755,size=64m")
+    generation = _generation(place)
+    above = [place / f"g{number}" / "changes" / "fs" for number in reversed(range(generation))]
+    here = place / f"g{generation}"
+    here.mkdir()
+
+    args: list[str] = []
+    if spec["root"]:
+        root = _mount_overlay(spec, lowers, here, above, owner)
+        args += ["--bind", str(root), "/"]
+    if spec["system"]:
+        args += _system(spec)
+    args += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    if spec["root"]:
+        args += ["--bind", f"{root}/dev/shm", "/dev/shm"]
+    args += ["--remount-ro", "/dev"]
+    for number, (target, text) in enumerate(spec["files"].items()):
+        file = here / f"f{number}"
+        file.write_text(text)
+        file.chmod(0o644)
+        args += ["--ro-bind", str(file), target]
+    for target in spec["tmpfs"]:
+        args += ["--perms", "1777", "--size", str(spec["tmpfs_mb"] * MEGABYTE), "--tmpfs", target]
+    for number, (bind, tree) in enumerate(zip(spec["binds"], trees, strict=True)):
+        target = here / f"b{number}"
+        _place(tree, bind["source"], target)
+        args += ["--bind" if bind["writable"] else "--ro-bind", str(target), bind["target"]]
+    if not spec["root"]:
+        args += ["--remount-ro", "/"]
+    return args
+
+
+def _system(spec: dict[str, Any]) -> list[str]:
+    args = ["--ro-bind", "/usr", "/usr"]
+    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        path = Path(name)
+        if path.is_symlink():
+            args += ["--symlink", str(path.readlink()), name] if not spec["root"] else []
+        elif path.is_dir():
+            args += ["--ro-bind", name, name]
+    for name in ETC + (ETC_NETWORK if spec["network"] else ()):
+        args += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if name not in spec["files"] else []
+    return args
+
+
+# --- the child ------------------------------------------------------------------------------------------------------
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (bound, bound))
+
+
+def _become(spec: dict[str, Any], args: list[str], groups: dict[str, Path]) -> NoReturn:
+    for group in groups.values():
+        (group / "cgroup.procs").write_text("0")
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_NOFILE, spec["open_files"])
+    if spec["file_mb"]:
+        _limit(resource.RLIMIT_FSIZE, spec["file_mb"] * MEGABYTE)
+    if spec["cpu_seconds"]:
+        _limit(resource.RLIMIT_CPU, spec["cpu_seconds"])
+    if spec["memory_mb"] and "memory" not in groups:
+        _limit(resource.RLIMIT_AS, spec["memory_mb"] * MEGABYTE)
+    if spec["cpu_list"]:
+        os.sched_setaffinity(0, spec["cpu_list"])
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+    inherited = {name: os.environ[name] for name in spec["inherit"] if name in os.environ}
+    if spec["real_root"]:
+        os.setgroups([])
+        os.setresgid(spec["uid"], spec["uid"], spec["uid"])
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+    inner = str(spec["inner_uid"])
+    command = list(spec["command"])
+    if spec["pids"] and "pids" not in groups:  # counted per user namespace: has to be set inside
+        command = [
+            "/bin/sh",
+            "-c",
+            'ulimit -u "$0" 2>/dev/null || ulimit -p "$0"; exec "$@"',
+            str(spec["pids"]),
+            *command,
+        ]
+    argv = [spec["bwrap"], "--unshare-all", "--unshare-user", *(["--share-net"] if spec["network"] else [])]
+    argv += ["--new-session", "--die-with-parent", *(["--as-pid-1"] if spec["as_pid_1"] else [])]
+    argv += [] if spec["nested"] else ["--disable-userns"]
+    argv += ["--uid", inner, "--gid", inner, "--hostname", spec["hostname"], "--cap-drop", "ALL"]
+    if spec["seccomp"]:
+        fd = os.open(spec["seccomp"], os.O_RDONLY)
+        os.set_inheritable(fd, True)
+        argv += ["--seccomp", str(fd)]
+    argv += [*args, "--chdir", spec["cwd"], "--", *command]
+    os.execve(spec["bwrap"], argv, {**spec["env"], **inherited})
+
+
+def _watch(child: int, owner: int) -> int:
+    """Wait until the child ends or its starter does; returns the exit code with everything of it gone."""
+    watch = select.poll()
+    watch.register(os.pidfd_open(child), select.POLLIN)
+    try:
+        watch.register(os.pidfd_open(owner), select.POLLIN)
+    except ProcessLookupError:
+        os.kill(child, signal.SIGKILL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    watch.poll()
+    code = -signal.SIGKILL
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    while True:  # as the subreaper: also what the child left
+        try:
+            ended, status = (ended, status) if ended == child else os.wait()
+        except ChildProcessError:
+            return code if code >= 0 else 128 - code
+        if ended == child:
+            code, ended = os.waitstatus_to_exitcode(status), 0
+
+
+def main() -> int:
+    """Confine and wait; the exit code is the command's."""
+    spec: dict[str, Any] = json.loads(sys.argv[1])
+    groups: dict[str, Path] = {}
+    with contextlib.suppress(PermissionError):
+        os.setsid()
+    try:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        args = stage(spec)
+        groups = make_groups(spec) if spec["real_root"] else {}
+        child = os.fork()
+        if child == 0:
+            _become(spec, args, groups)
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+        return _watch(child, spec["owner"])
+    except OSError as error:
+        os.write(2, f"confinement: {error}\n".encode())
+        return FAILED
+    finally:
+        for group in set(groups.values()):
+            with contextlib.suppress(OSError):
+                group.rmdir()
+
+
+if __name__ == "__main__":
+    os._exit(main())
