@@ -10,6 +10,7 @@ ports.py        protocols that a higher floor injects into a lower one (caches)
 sections.py     every setting: default, environment variable, whether it is measured
 layers.py       one layer of settings, read from TOML with the line of each key
 settings.py     ht.toml: layers merged, origins, validation
+rewards.py      what a verifier wrote, read strictly
 registry.py     plugin points: entry points, loaded lazily
 events.py       what is happening: events, observers, the bus
 resources.py    where shipped files lie (migrations, tasksets, bootstrap)
