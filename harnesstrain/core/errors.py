@@ -13,6 +13,7 @@ HtError                        bug             1
 ├─ Busy                        busy            7   somebody else holds the lease
 ├─ StoreCorrupt                corrupt         1   points at `ht fsck`
 ├─ PolicyFailure               policy          1   the harness's own fault: recorded as an outcome
+├─ ProposalFailure             proposal        4   an estimator failed: ends its epoch, not the loop
 └─ InfraFailure                infra           4   model, sandbox or verifier: retried, then unmeasurable
    ├─ LlmFailure               infra_llm
    │  ├─ ContextOverflow       context_overflow    the request does not fit (owned by the policy)
@@ -128,6 +129,16 @@ class PolicyFailure(HtError):
 
     kind = "policy"
     owner = Owner.POLICY
+
+
+class ProposalFailure(HtError):
+    """An estimator failed: crashed, ran out of its limits, left nothing that can be captured.
+
+    `source` and `transcript` in `extra` are kept with the candidate record that says why there is none.
+    """
+
+    kind = "proposal"
+    exit_code = 4
 
 
 class InfraFailure(HtError):

@@ -31,6 +31,8 @@ class Proposal(Record):
     cost_usd: float | None = None
     transcript: str | None = None
     """Full transcript text, if the estimator keeps one."""
+    source: str = ""
+    """What it came from, in the estimator's own words: a patch's file name, a model, a command."""
 
 
 class Candidate(Record):
@@ -54,3 +56,5 @@ class Candidate(Record):
     cost_usd: float | None = None
     transcript: str | None = None
     """Digest of the kept transcript (a blob of the store)."""
+    source: str = ""
+    """What it came from, as the estimator says: a patch's file name, a model, a command."""

@@ -1,0 +1,10 @@
+"""From a run to its rollouts: which cells are missing, who executes them, and the single writer.
+
+Read this to learn how a run resumes.  May import: rollout, judge, the devices, core.
+
+context.py     what every stage is given: settings, store, harness repo, events, stop signal
+bench.py       devices opened from settings: model, sandbox, regime
+plan.py        which cells of a run are missing
+driver.py      executes missing cells and writes each result as it arrives
+executors/     where cells execute: local threads; others are plugins
+"""

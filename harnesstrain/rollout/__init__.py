@@ -1,0 +1,14 @@
+"""One episode: a harness version on a task with a seed, driven to an outcome, every exchange recorded.
+
+Read this to learn how a rollout is measured.  May import: store, llm, sandbox, taskset, harness (protocols only), core.
+
+bench.py         what an episode needs: model, sandbox, regime
+budget.py        what an episode may still spend; time is recorded time
+conversation.py  messages kept once, addressed by handles
+recorder.py      steps, messages and rolling digests of one episode
+exchange.py      the model boundary: one llm.complete
+action.py        the sandbox boundary: one environment action
+episode.py       the loop that answers the harness and decides the outcome
+grading.py       the verifier, after the harness is gone
+reexecution.py   a recorded action chain again, in a fresh environment
+"""

@@ -1,0 +1,110 @@
+"""The sandbox boundary: one environment action, canonical, timed, recorded.  Results are raw, never rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harnesstrain.core.digests import canonical, digest_bytes
+from harnesstrain.core.records.rollout import Step, StepKind
+from harnesstrain.core.records.sandbox import RunResult
+from harnesstrain.sandbox.base import FileFault, Session
+from harnesstrain.sandbox.scrub import scrubbed_digest
+
+DEFAULT_TIMEOUT = 120.0
+"""Seconds a command gets when the harness names no limit."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One environment action.  `spec` is what the chain digest covers."""
+
+    kind: StepKind
+    spec: dict[str, Any]
+    data: bytes = b""
+    """run: stdin; write: content."""
+
+    @property
+    def command(self) -> str:
+        """What scrub rules see as the command."""
+        return str(self.spec.get("command") or f"{self.kind.value} {self.spec.get('path')}")
+
+
+@dataclass(frozen=True)
+class Acted:
+    """An action's raw result, and the file error it ended with, if any."""
+
+    result: RunResult
+    fault: FileFault | None = None
+
+
+def run_action(command: str, cwd: str | None, timeout: float | None, stdin: bytes | None) -> Action:
+    """`env.run`."""
+    spec = {"kind": "run", "command": command, "cwd": cwd, "timeout": timeout}
+    return Action(StepKind.RUN, spec | {"stdin": digest_bytes(stdin) if stdin is not None else None}, stdin or b"")
+
+
+def read_action(path: str) -> Action:
+    """`env.read`."""
+    return Action(StepKind.READ, {"kind": "read", "path": path})
+
+
+def write_action(path: str, data: bytes, mode: int) -> Action:
+    """`env.write`."""
+    return Action(StepKind.WRITE, {"kind": "write", "path": path, "data": digest_bytes(data), "mode": mode}, data)
+
+
+def act(session: Session, action: Action, remaining: float) -> Acted:
+    """Execute one action.  `remaining`: recorded seconds the episode has left, a bound on a live command's time.
+
+    Raises SandboxFailure when the sandbox goes away.
+    """
+    if action.kind is StepKind.RUN:
+        asked = action.spec["timeout"] or DEFAULT_TIMEOUT
+        stdin = action.data if action.spec["stdin"] is not None else None
+        command, cwd = action.spec["command"], action.spec["cwd"]
+        return Acted(session.run(command, cwd=cwd, timeout=min(asked, remaining), stdin=stdin))
+    try:
+        if action.kind is StepKind.READ:
+            return Acted(RunResult(exit_code=0, stdout=session.read(action.spec["path"])))
+        session.write(action.spec["path"], action.data, action.spec["mode"])
+        return Acted(RunResult(exit_code=0))
+    except FileFault as fault:
+        return Acted(RunResult(exit_code=1, stderr=fault.message.encode()), fault)
+
+
+def step_of(index: int, action: Action, acted: Acted, chain: str) -> Step:
+    """The record of an action."""
+    result = acted.result
+    return Step(
+        index=index,
+        kind=action.kind,
+        duration=result.duration,
+        request_digest=chain,
+        action=canonical(_recordable(action)).decode("utf-8", "surrogatepass"),
+        exit_code=result.exit_code,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        scrubbed_digest=scrubbed_digest(result, action.command),
+        raw_digest=digest_bytes(result.stdout + b"\0" + result.stderr),
+        timed_out=result.timed_out,
+        truncated=result.truncated,
+        live_only=result.timed_out or result.left > 0,
+        error=acted.fault.message if acted.fault else None,
+    )
+
+
+def _recordable(action: Action) -> dict[str, Any]:
+    """The spec with its bytes, so that a chain can be executed again from its record alone."""
+    if not action.data:
+        return action.spec
+    return action.spec | {"bytes": action.data.hex()}
+
+
+def from_record(step: Step) -> Action:
+    """The action that a recorded step executed."""
+    import json
+
+    spec = json.loads(step.action or "{}")
+    data = bytes.fromhex(spec.pop("bytes", ""))
+    return Action(step.kind, spec, data)

@@ -1,0 +1,53 @@
+"""What an episode needs besides its cell: a model, a sandbox, a regime.  Shared by every rollout of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.harness import Manifest
+from harnesstrain.core.records.rollout import Rollout, Trace
+from harnesstrain.core.records.run import Regime
+from harnesstrain.core.records.sandbox import Limits
+from harnesstrain.core.records.task import Task
+from harnesstrain.llm.cached import CachedModel
+from harnesstrain.sandbox.base import Sandbox
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The devices of a run.  Thread-safe, since model and sandbox are."""
+
+    model: CachedModel
+    sandbox: Sandbox
+    regime: Regime
+    limits: Limits = field(default_factory=Limits)
+    isolated: bool = True
+    """Whether the harness runs in the jail; False only when the user said so."""
+    harness_idle: float = 300.0
+    """Seconds of silence after which a harness counts as crashed."""
+    model_deadline: float = 600.0
+    """Seconds one model call may take, retries included."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One attempt to be made."""
+
+    run: str
+    rollout: str
+    """Id the rollout will have."""
+    task: Task
+    seed: int
+    attempt: int
+    worktree: Path
+    """The harness version's files, read-only for the harness."""
+    manifest: Manifest
+
+
+class Finished(Record):
+    """What an episode returns to the driver, which alone writes records."""
+
+    rollout: Rollout
+    trace: Trace

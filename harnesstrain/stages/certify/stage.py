@@ -1,0 +1,120 @@
+"""Certify the environment of each task of a run.  A certificate is inherited when regime, task and chain all match."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from harnesstrain.core.digests import digest
+from harnesstrain.core.errors import Incomplete, NotFound, UsageError
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.rollout import Rollout, latest_attempts
+from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.task import Task
+from harnesstrain.measure.context import Context
+from harnesstrain.rollout.reexecution import reexecute
+from harnesstrain.taskset import load_panel
+
+
+class CertifySpec(Record):
+    """A run whose chains are to be re-executed."""
+
+    run: str
+    panel: str | None = None
+    """Where the run's tasks are; None: the configured panel."""
+    tasks: tuple[str, ...] = ()
+    """Only these tasks; empty: all."""
+
+
+class CertifiedRun(Record):
+    """The certificates of a run."""
+
+    run: str
+    certificates: tuple[Certificate, ...]
+    executed: int
+    """Chains re-executed now; the others were inherited."""
+
+    def tasks(self, *results: Certified) -> tuple[str, ...]:
+        """Names of the tasks with one of these results."""
+        return tuple(c.task or "" for c in self.certificates if c.result in results)
+
+
+def run(context: Context, spec: CertifySpec) -> CertifiedRun:
+    """Re-execute every recorded chain of a run that has no certificate yet.
+
+    Raises Incomplete (the run has unmeasured cells), UsageError (the regime is another one now), SandboxFailure
+    (infrastructure: neither certifies nor excludes), Incomplete when stopped.
+    """
+    record = context.store.run(spec.run)
+    regime = context.devices.bench.regime
+    if record.regime != regime.digest:
+        msg = f"run {record.id[:8]} was measured under another regime"
+        raise UsageError(msg, hint="`ht evaluate` measures it under this one")
+    if not context.store.is_complete(record.id):
+        msg = f"run {record.id[:8]} is not complete"
+        raise Incomplete(msg, hint="`ht evaluate` resumes it")
+    tasks = load_panel(spec.panel or context.settings.panel.chosen).tasks
+    rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
+    known: dict[str, Certificate] = {}
+    todo: list[Rollout] = []
+    for rollout in rollouts:
+        found = context.store.certificate(_identify(record, rollout))
+        if found is not None:
+            known[rollout.id] = found
+        elif rollout.chain_digest is not None:
+            todo.append(rollout)
+    with ThreadPoolExecutor(max_workers=context.settings.measure.jobs, thread_name_prefix="certify") as pool:
+        fresh = pool.map(lambda rollout: _certify(context, record, rollout, _task(tasks, rollout)), todo)
+        for rollout, certificate in zip(todo, fresh, strict=True):
+            if certificate is None:
+                msg = "certification was stopped"
+                raise Incomplete(msg, hint="the same command resumes")
+            context.store.put_certificate(certificate)
+            known[rollout.id] = certificate
+    ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
+    return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo))
+
+
+def _identify(record: Run, rollout: Rollout) -> str:
+    return digest(
+        {
+            "kind": "env",
+            "regime": record.regime,
+            "task": rollout.task_digest,
+            "seed": rollout.seed,
+            "chain": rollout.chain_digest,
+        }
+    )
+
+
+def _task(tasks: Collection[str] | dict[str, Task], rollout: Rollout) -> Task:
+    task = tasks.get(rollout.task) if isinstance(tasks, dict) else None
+    if task is None or task.digest != rollout.task_digest:
+        msg = f"task '{rollout.task}' is not in the panel any more, or was changed since it was measured"
+        raise NotFound(msg, hint="name the panel it came from with --panel, or evaluate again")
+    return task
+
+
+def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Certificate | None:
+    if context.stop.is_set():
+        return None
+    bench = context.devices.bench
+    check = reexecute(bench.sandbox, task, context.store.trace(rollout.id).steps, bench.limits)
+    context.bus.emit("certified", task=rollout.task, seed=rollout.seed, result=check.result.value)
+    return Certificate(
+        id=_identify(record, rollout),
+        kind="env",
+        run=record.id,
+        regime=record.regime,
+        task=rollout.task,
+        task_digest=rollout.task_digest,
+        seed=rollout.seed,
+        chain=rollout.chain_digest,
+        result=check.result,
+        step=check.step,
+        command=check.command,
+        recorded=check.recorded,
+        observed=check.observed,
+        detail={"executed": check.executed},
+    )

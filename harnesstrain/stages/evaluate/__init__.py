@@ -1,0 +1,13 @@
+"""Measure one harness version over one panel under one regime.  The same command is the same run: rerunning resumes.
+
+Read this to learn what a run is made of.  May import: measure, rollout, the devices, core.
+
+spec.py       what is asked (EvaluateSpec) and what came of it (Evaluated, Estimate)
+identify.py   commit + panel + regime + seeds → the run
+stage.py      run(context, spec)
+"""
+
+from harnesstrain.stages.evaluate.spec import Estimate, Evaluated, EvaluateSpec
+from harnesstrain.stages.evaluate.stage import dry_run, run
+
+__all__ = ["Estimate", "EvaluateSpec", "Evaluated", "dry_run", "run"]

@@ -1,0 +1,64 @@
+"""Commit + panel + regime + seeds → the run, and the records it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harnesstrain.core.errors import ConfigError
+from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.task import Panel, Task
+from harnesstrain.measure.context import Context
+from harnesstrain.stages.evaluate.spec import EvaluateSpec
+from harnesstrain.taskset import load_panel
+
+ALL = "all"
+"""The split that means every split but sealed."""
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A run, its panel and its tasks in panel order."""
+
+    run: Run
+    panel: Panel
+    tasks: Mapping[str, Task]
+
+
+def identify(context: Context, spec: EvaluateSpec) -> Identified:
+    """Resolve a spec.  Raises ConfigError (bad or empty panel), Prerequisite (no model, no sandbox), Unsupported."""
+    loaded = load_panel(spec.panel or context.settings.panel.chosen)
+    split = spec.split or context.settings.panel.split
+    chosen = loaded.select(
+        split=None if split == ALL else split, include=list(spec.include), exclude=list(spec.exclude)
+    )
+    if not chosen.panel.tasks:
+        msg = f"panel '{loaded.panel.name}' has no task in split '{split}' that the globs leave"
+        raise ConfigError(msg, hint="`ht tasks list` shows the tasks and their splits")
+    devices = context.devices
+    for task in chosen.tasks.values():
+        devices.bench.sandbox.check(task.environment)
+    seeds = tuple(range(1, spec.seeds + 1))
+    regime = devices.bench.regime
+    run = Run(
+        id=Run.identify(spec.commit, chosen.panel.digest, regime.digest, seeds, spec.fresh),
+        commit=spec.commit,
+        panel=chosen.panel.digest,
+        panel_name=chosen.panel.name,
+        split=None if split == ALL else split,
+        regime=regime.digest,
+        seeds=seeds,
+        salt=spec.fresh,
+    )
+    return Identified(run=run, panel=chosen.panel, tasks=chosen.tasks)
+
+
+def remember(context: Context, identified: Identified) -> None:
+    """Write the records that the run names, then the run.  Writing them again changes nothing."""
+    context.store.put_endpoint(context.devices.endpoint)
+    context.store.put_regime(context.devices.bench.regime)
+    for task in identified.tasks.values():
+        context.store.put_task(task)
+    context.store.put_panel(identified.panel)
+    context.store.put_run(identified.run)
+    context.repo.set_ref(f"refs/ht/runs/{identified.run.id[:16]}", identified.run.commit)

@@ -1,0 +1,88 @@
+"""The stage.  `intended` is recorded, the branch moves by compare-and-swap, `done` is recorded."""
+
+from __future__ import annotations
+
+from harnesstrain.core.digests import digest
+from harnesstrain.core.errors import Unmeasurable
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.verdict import Decision, Promotion, Verdict
+from harnesstrain.core.registry import load as plugin
+from harnesstrain.measure.context import Context
+
+INTENDED, DONE, REFUSED = "intended", "done", "refused"
+
+
+class PromoteSpec(Record):
+    """A verdict to act on."""
+
+    verdict: Verdict
+    optimizer: str | None = None
+    """Registered name or module:Class; None: the configured one."""
+    dry_run: bool = False
+
+
+class Promoted(Record):
+    """What became of it."""
+
+    applied: bool
+    """The branch stands at the candidate now."""
+    commit: str
+    """The baseline now."""
+    reason: str
+    """Why not, or what else the user should know (a checkout that was left alone)."""
+    promotion: Promotion | None = None
+
+
+def run(context: Context, spec: PromoteSpec) -> Promoted:
+    """Promote or not.  Promoting what is already the baseline is `applied`, and changes nothing.
+
+    Raises Unmeasurable when the verdict is.  A branch that moved meanwhile is refused, with both commits named.
+    """
+    verdict = spec.verdict
+    branch = context.settings.harness.branch or context.repo.branch()
+    head = context.repo.resolve(branch)
+    if verdict.decision is Decision.UNMEASURABLE:
+        msg = f"verdict {verdict.id[:8]} is unmeasurable: {verdict.sentence}"
+        raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` measures the missing cells again")
+    why_not = plugin("optimizers", spec.optimizer or context.settings.loop.optimizer)().decide(verdict)
+    if why_not is not None:
+        return Promoted(applied=False, commit=head, reason=why_not)
+    if head == verdict.cand_commit:
+        return Promoted(applied=True, commit=head, reason="already the baseline")
+    if head != verdict.base_commit:
+        reason = (
+            f"{branch} stands at {head[:8]}, but the verdict was measured against {verdict.base_commit[:8]}; "
+            "evaluate the candidate against the new baseline"
+        )
+        return Promoted(applied=False, commit=head, reason=reason)
+    if spec.dry_run:
+        return Promoted(applied=False, commit=head, reason=f"would promote {verdict.cand_commit[:8]}")
+    promotion = Promotion(
+        id=digest({"verdict": verdict.id, "branch": branch, "old": head, "new": verdict.cand_commit}),
+        verdict=verdict.id,
+        branch=branch,
+        old=head,
+        new=verdict.cand_commit,
+        state=INTENDED,
+    )
+    context.store.put_promotion(promotion)
+    moved = context.repo.promote(branch, verdict.cand_commit, head)
+    done = promotion.model_copy(update={"state": DONE, "reason": moved.note})
+    context.store.put_promotion(done)
+    context.bus.emit("promoted", commit=verdict.cand_commit, verdict=verdict.id, note=moved.note)
+    return Promoted(applied=True, commit=verdict.cand_commit, reason=moved.note, promotion=done)
+
+
+def repair(context: Context) -> tuple[Promotion, ...]:
+    """Finish promotions that a kill interrupted: the branch itself says whether it had moved."""
+    repaired = []
+    newest = {promotion.id: promotion for promotion in context.store.promotions()}
+    for promotion in newest.values():
+        if promotion.state != INTENDED:
+            continue
+        moved = context.repo.is_ancestor(promotion.new, context.repo.resolve(promotion.branch))
+        state, reason = (DONE, "completed after an interruption") if moved else (REFUSED, "interrupted before it began")
+        final = promotion.model_copy(update={"state": state, "reason": reason})
+        context.store.put_promotion(final)
+        repaired.append(final)
+    return tuple(repaired)
