@@ -188,6 +188,11 @@ class PanelSection(Section):
     split: str = setting("train", measured=True, via="panel", min_length=1)
     """The part of the panel that the loop trains on."""
 
+    @property
+    def chosen(self) -> str:
+        """What to hand to the panel loader: the path when one is set, else the name."""
+        return str(self.path) if self.path is not None else self.name
+
 
 class LoopSection(Section):
     """[loop]: how `ht epoch` decides."""

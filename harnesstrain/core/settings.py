@@ -91,11 +91,6 @@ class Settings(Record):
         """What to open: the database URL when one is set, else the store's directory."""
         return self.store.url or self.store.path
 
-    @property
-    def panel_chosen(self) -> str:
-        """What to hand to the panel loader: the panel's path when one is set, else its name."""
-        return str(self.panel.path) if self.panel.path is not None else self.panel.name
-
     def value(self, key: str) -> Any:
         """The value of a dotted key.  Raises UsageError for an unknown one."""
         if key.startswith(f"{FREE_TABLE}."):

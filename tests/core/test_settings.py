@@ -163,11 +163,11 @@ def test_paths_belong_to_the_place_that_wrote_them(tmp_path: Path) -> None:
     settings = load(work / "sub", {}, {}, user)
     assert settings.llm.script == home.resolve() / "replies.json"
     assert settings.store_location == work.resolve() / "records"
-    assert settings.panel_chosen == str(work.resolve() / ".." / "mine.toml")
+    assert settings.panel.chosen == str(work.resolve() / ".." / "mine.toml")
     assert settings.resolve(settings.estimator["patches"]["dir"]) == work.resolve() / "p"
     flagged = load(work / "sub", {"HT_PANEL": "quick"}, {"store.path": "here"}, user)
     assert flagged.store_location == work.resolve() / "sub" / "here"
-    assert flagged.panel_chosen == "quick"
+    assert flagged.panel.chosen == "quick"
 
 
 def test_a_layer_that_names_a_directory_hides_a_database_below_it(tmp_path: Path) -> None:
