@@ -1,0 +1,143 @@
+"""A model that remembers: replies come from a cache where it has them; concurrent identical misses make one call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from harnesstrain.core.errors import HtError
+from harnesstrain.core.ports import LlmCache
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
+from harnesstrain.core.records.rollout import Source
+from harnesstrain.llm.base import Answer, Model
+from harnesstrain.llm.requests import request_key
+
+
+class CacheCount(Record):
+    """What a cached model did so far."""
+
+    hits: int = 0
+    """Served from the cache."""
+    live: int = 0
+    """Calls made to the model, failed ones included."""
+    coalesced: int = 0
+    """Served by another request's call that was under way."""
+
+
+class CachedModel:
+    """Wraps a model.  With no cache, or with neither reading nor writing, every request is a live call."""
+
+    def __init__(
+        self, model: Model, cache: LlmCache | None, read: bool = True, write: bool = True, sample: int | None = None
+    ) -> None:
+        """`sample`: default number of the trial; joins the key of an endpoint that is not deterministic."""
+        self._model = model
+        self._cache = cache
+        self._read = read
+        self._write = write
+        self._sample = sample
+        self._lock = threading.Lock()
+        self._under_way: dict[str, Future[Reply]] = {}
+        self._hits = self._live = self._coalesced = 0
+        self._known: tuple[str, bool] | None = None
+
+    def endpoint(self) -> Endpoint:
+        """What the wrapped model is."""
+        return self._model.endpoint()
+
+    def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
+        """Prompt tokens, as the wrapped model counts them."""
+        return self._model.count_tokens(messages)
+
+    def close(self) -> None:
+        """Close the wrapped model.  The cache stays open: it is the caller's."""
+        self._model.close()
+
+    def counts(self) -> CacheCount:
+        """Hits, live calls and coalesced requests so far."""
+        with self._lock:
+            return CacheCount(hits=self._hits, live=self._live, coalesced=self._coalesced)
+
+    def key(self, request: LlmRequest, *, head: str | None = None, sample: int | None = None) -> str:
+        """The cache key of `request`.  `head`: rolling digest of its messages, where the caller has it."""
+        if self._known is None:
+            endpoint = self._model.endpoint()
+            self._known = (endpoint.fingerprint, endpoint.deterministic)
+        fingerprint, deterministic = self._known
+        trial = None if deterministic else (self._sample if sample is None else sample)
+        return request_key(fingerprint, request, head=head, sample=trial)
+
+    def complete(self, request: LlmRequest) -> Reply:
+        """One reply, from the cache where it has one."""
+        return self.complete_with_source(request).reply
+
+    def complete_with_source(
+        self, request: LlmRequest, *, head: str | None = None, sample: int | None = None
+    ) -> Answer:
+        """One reply and whether it cost a live call.  Its duration is the recorded one, also on a hit.
+
+        A request that waits for an identical one under way counts as served from the cache, and shares its failure.
+        """
+        key = self.key(request, head=head, sample=sample)
+        if self._cache is None or not (self._read or self._write):
+            return Answer(reply=self._call(request), source=Source.LIVE, key=key)
+        while True:
+            mine: Future[Reply] = Future()
+            with self._lock:
+                leader = self._under_way.setdefault(key, mine)
+            if leader is mine:
+                return self._lead(key, request, mine)
+            reply = _shared(leader)
+            if reply is not None:
+                with self._lock:
+                    self._coalesced += 1
+                return Answer(reply=reply, source=Source.CACHE, key=key)
+
+    def _lead(self, key: str, request: LlmRequest, promise: Future[Reply]) -> Answer:
+        """Answer `request` and everybody who waits for the same one."""
+        try:
+            answer = self._look_or_call(key, request)
+        except BaseException as error:
+            self._settle(key)
+            promise.set_exception(error)
+            raise
+        self._settle(key)
+        promise.set_result(answer.reply)
+        return answer
+
+    def _look_or_call(self, key: str, request: LlmRequest) -> Answer:
+        if self._cache is not None and self._read:
+            recorded = self._cache.get(key)
+            if recorded is not None:
+                with self._lock:
+                    self._hits += 1
+                return Answer(reply=recorded, source=Source.CACHE, key=key)
+        reply = self._call(request)
+        if self._cache is not None and self._write and reply.finish_reason != "abort":
+            self._cache.put(key, reply)
+        return Answer(reply=reply, source=Source.LIVE, key=key)
+
+    def _call(self, request: LlmRequest) -> Reply:
+        with self._lock:
+            self._live += 1
+        return self._model.complete(request)
+
+    def _settle(self, key: str) -> None:
+        with self._lock:
+            del self._under_way[key]
+
+
+def _shared(leader: Future[Reply]) -> Reply | None:
+    """The leader's reply; None when it was interrupted, so that the waiting request makes its own attempt.
+
+    A typed failure is shared as a new object: one exception must not be raised by two threads.
+    """
+    error = leader.exception()
+    if error is None:
+        return leader.result()
+    if isinstance(error, HtError):
+        raise type(error)(error.message, hint=error.hint, **error.extra) from None
+    return None

@@ -1,0 +1,114 @@
+"""Digests of messages and requests.
+
+The digests here are *exact*: JSON in the order given, no Unicode normalisation.  A chat template renders what it is
+given, so two requests that differ in one code point or in the order of a tool schema's keys are different inputs, and
+a cache must not take one for the other.
+
+A conversation grows at its end.  `Conversation` keeps the rolling digest of everything so far, so that a request
+costs only its new messages; `request_digest` computes the same value from a whole request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from harnesstrain.core.errors import BadRequest
+from harnesstrain.core.records.llm import LlmRequest
+
+START = hashlib.sha256(b"conversation").hexdigest()
+"""Rolling digest of no messages."""
+
+
+def exact(value: Any) -> str:
+    """sha256 (64 hex) of the JSON text of `value`, in the order given.  Raises BadRequest when it has none."""
+    try:
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadRequest(f"the request cannot be written as JSON ({error})") from None
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def message_digest(message: Mapping[str, Any]) -> str:
+    """Digest of one chat message.  64 hex."""
+    return exact(message if isinstance(message, dict) else dict(message))
+
+
+def link(head: str, digest: str) -> str:
+    """The rolling digest after one more message: H(head, digest)."""
+    return hashlib.sha256(f"{head}\n{digest}".encode("ascii")).hexdigest()
+
+
+class Conversation:
+    """Messages with their digests.  Immutable: `extended` gives a longer one and leaves this one as it is.
+
+    Messages must not be changed after they were added.
+    """
+
+    __slots__ = ("digests", "head", "messages")
+
+    def __init__(self, messages: Iterable[dict[str, Any]] = ()) -> None:
+        self.messages: tuple[dict[str, Any], ...] = tuple(messages)
+        """OpenAI chat messages, in order."""
+        self.digests: tuple[str, ...] = tuple(message_digest(message) for message in self.messages)
+        """One digest per message."""
+        self.head: str = START
+        """Rolling digest over all of them."""
+        for digest in self.digests:
+            self.head = link(self.head, digest)
+
+    def extended(self, messages: Iterable[dict[str, Any]]) -> Conversation:
+        """This conversation with `messages` after it.  Costs the new messages only."""
+        more = tuple(messages)
+        longer = Conversation.__new__(Conversation)
+        digests = tuple(message_digest(message) for message in more)
+        head = self.head
+        for digest in digests:
+            head = link(head, digest)
+        longer.messages, longer.digests, longer.head = self.messages + more, self.digests + digests, head
+        return longer
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+def conversation_head(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Rolling digest over `messages`; equals `Conversation(messages).head`."""
+    head = START
+    for message in messages:
+        head = link(head, message_digest(message))
+    return head
+
+
+def tools_digest(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Digest of the tool schemas, in order.  64 hex."""
+    return exact(list(tools))
+
+
+def request_digest(request: LlmRequest, *, head: str | None = None) -> str:
+    """Digest of the exact request: messages, tools, tool choice, sampling with its seed.  64 hex.
+
+    `head` is the rolling digest of the messages, where the caller already has it.
+    """
+    return exact(
+        [
+            conversation_head(request.messages) if head is None else head,
+            tools_digest(request.tools) if request.tools else None,
+            request.tool_choice,
+            request.sampling.model_dump(mode="json"),
+        ]
+    )
+
+
+def request_key(
+    endpoint_fingerprint: str, request: LlmRequest, *, head: str | None = None, sample: int | None = None
+) -> str:
+    """Key of the LLM cache.  64 hex.
+
+    `sample` numbers the trials of an endpoint that is not deterministic: K trials stay K trials.  It is None for
+    deterministic endpoints.
+    """
+    parts = [endpoint_fingerprint, request_digest(request, head=head)]
+    return exact(parts if sample is None else [*parts, sample])
