@@ -1,0 +1,37 @@
+"""Judging: pure functions over records.  No I/O, no clock, no randomness.
+
+Read this to learn how two runs become a verdict.  May import: core.
+
+alignment.py     compare: every cell of two runs into compared, excluded or open
+comparison.py    Comparison, Pair, OpenCell and what follows from them: flips, levers, inputs digest
+base.py          the Criterion protocol (registry group `criteria`); Rule, Tally, Loss
+criteria.py      strict-pareto, total-solves
+secondary.py     what breaks an exact tie: metrics with direction, empty value, loss
+bracket.py       infrastructure noise taken both ways; rule → verdict
+statistics.py    exact McNemar, detectable effect, Wilson interval
+early.py         when the rest cannot matter, and what to measure first
+transitions.py   baseline outcome by candidate outcome
+rederive.py      a recorded verdict derived again
+"""
+
+from harnesstrain.judge.alignment import compare
+from harnesstrain.judge.base import Criterion, Loss, Rule, Tally
+from harnesstrain.judge.bracket import judged
+from harnesstrain.judge.comparison import Comparison, OpenCell, Pair, levers, mode
+from harnesstrain.judge.criteria import StrictPareto, TotalSolves
+
+__all__ = [
+    "Comparison",
+    "Criterion",
+    "Loss",
+    "OpenCell",
+    "Pair",
+    "Rule",
+    "StrictPareto",
+    "Tally",
+    "TotalSolves",
+    "compare",
+    "judged",
+    "levers",
+    "mode",
+]
