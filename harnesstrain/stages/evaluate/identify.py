@@ -61,4 +61,4 @@ def remember(context: Context, identified: Identified) -> None:
         context.store.put_task(task)
     context.store.put_panel(identified.panel)
     context.store.put_run(identified.run)
-    context.repo.set_ref(f"refs/ht/runs/{identified.run.id[:16]}", identified.run.commit)
+    context.repo.set_ref(f"runs/{identified.run.id[:16]}", identified.run.commit)

@@ -8,6 +8,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Decision, Promotion, Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.measure.context import Context
+from harnesstrain.stages.promote.base import Optimizer
 
 INTENDED, DONE, REFUSED = "intended", "done", "refused"
 
@@ -16,8 +17,6 @@ class PromoteSpec(Record):
     """A verdict to act on."""
 
     verdict: Verdict
-    optimizer: str | None = None
-    """Registered name or module:Class; None: the configured one."""
     dry_run: bool = False
 
 
@@ -33,18 +32,19 @@ class Promoted(Record):
     promotion: Promotion | None = None
 
 
-def run(context: Context, spec: PromoteSpec) -> Promoted:
-    """Promote or not.  Promoting what is already the baseline is `applied`, and changes nothing.
+def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None) -> Promoted:
+    """Promote or not, as `optimizer` (default: the configured one) decides.  Promoting what is already the baseline is `applied`, and changes nothing.
 
     Raises Unmeasurable when the verdict is.  A branch that moved meanwhile is refused, with both commits named.
     """
     verdict = spec.verdict
     branch = context.settings.harness.branch or context.repo.branch()
-    head = context.repo.resolve(branch)
+    head = context.repo.branch_head(branch)
     if verdict.decision is Decision.UNMEASURABLE:
         msg = f"verdict {verdict.id[:8]} is unmeasurable: {verdict.sentence}"
         raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` measures the missing cells again")
-    why_not = plugin("optimizers", spec.optimizer or context.settings.loop.optimizer)().decide(verdict)
+    rule: Optimizer = optimizer or plugin("optimizers", context.settings.loop.optimizer)()
+    why_not = rule.decide(verdict)
     if why_not is not None:
         return Promoted(applied=False, commit=head, reason=why_not)
     if head == verdict.cand_commit:
@@ -67,10 +67,13 @@ def run(context: Context, spec: PromoteSpec) -> Promoted:
     )
     context.store.put_promotion(promotion)
     moved = context.repo.promote(branch, verdict.cand_commit, head)
-    done = promotion.model_copy(update={"state": DONE, "reason": moved.note})
+    state = DONE if moved.moved else REFUSED
+    done = promotion.model_copy(update={"state": state, "reason": moved.reason})
     context.store.put_promotion(done)
-    context.bus.emit("promoted", commit=verdict.cand_commit, verdict=verdict.id, note=moved.note)
-    return Promoted(applied=True, commit=verdict.cand_commit, reason=moved.note, promotion=done)
+    if not moved.moved:
+        return Promoted(applied=False, commit=context.repo.branch_head(branch), reason=moved.reason, promotion=done)
+    context.bus.emit("promoted", moved.reason, commit=verdict.cand_commit, verdict=verdict.id)
+    return Promoted(applied=True, commit=verdict.cand_commit, reason=moved.reason, promotion=done)
 
 
 def repair(context: Context) -> tuple[Promotion, ...]:
@@ -80,7 +83,7 @@ def repair(context: Context) -> tuple[Promotion, ...]:
     for promotion in newest.values():
         if promotion.state != INTENDED:
             continue
-        moved = context.repo.is_ancestor(promotion.new, context.repo.resolve(promotion.branch))
+        moved = context.repo.is_ancestor(promotion.new, context.repo.branch_head(promotion.branch))
         state, reason = (DONE, "completed after an interruption") if moved else (REFUSED, "interrupted before it began")
         final = promotion.model_copy(update={"state": state, "reason": reason})
         context.store.put_promotion(final)

@@ -56,9 +56,7 @@ def as_markdown(tried: Sequence[Tried]) -> str:
 
 def facts_memo(evidence: Evidence, outcome: str) -> str:
     """A memo that claims nothing: what just happened, what was tried, where the baseline stands."""
-    return (
-        f"# Memo\n\nLast: {outcome}\n\n## Tried\n\n{as_markdown(evidence.ledger)}\n## Baseline\n\n{evidence.summary}"
-    )
+    return f"# Memo\n\nLast: {outcome}\n\n## Tried\n\n{as_markdown(evidence.ledger)}\n## Baseline\n\n{evidence.summary}"
 
 
 def _line(item: Tried) -> str:

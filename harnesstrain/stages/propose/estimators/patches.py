@@ -15,7 +15,7 @@ from harnesstrain.core.errors import ConfigError, ProposalFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.verdict import Verdict
-from harnesstrain.harness.patch import apply_patch
+from harnesstrain.harness.patching import apply_patch
 from harnesstrain.stages.propose.base import Diagnosis, Evidence, Workshop
 from harnesstrain.stages.propose.ledger import facts_memo
 

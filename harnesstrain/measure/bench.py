@@ -1,0 +1,89 @@
+"""Devices opened from settings: the model, the sandbox, and the regime that both determine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harnesstrain.core.errors import Unsupported
+from harnesstrain.core.records.llm import Endpoint
+from harnesstrain.core.records.run import Regime
+from harnesstrain.core.records.sandbox import Capabilities
+from harnesstrain.llm.cached import CachedModel
+from harnesstrain.llm.connect import ConnectSpec, connect
+from harnesstrain.measure.context import Context
+from harnesstrain.rollout.bench import Bench
+from harnesstrain.sandbox import choose_kind, open_sandbox
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What a run is measured with."""
+
+    bench: Bench
+    endpoint: Endpoint
+    capabilities: Capabilities
+
+    def close(self) -> None:
+        """Close model and sandbox."""
+        try:
+            self.bench.model.close()
+        finally:
+            self.bench.sandbox.close()
+
+
+def open_devices(context: Context) -> Devices:
+    """Open model and sandbox as the settings say.
+
+    Raises Prerequisite (no model server, no weights, no sandbox), Unsupported (not isolated and not allowed to be).
+    """
+    settings = context.settings
+    kind = choose_kind(settings.sandbox.kind)
+    sandbox = open_sandbox(kind, network=settings.sandbox.network)
+    try:
+        can = sandbox.capabilities()
+        if not can.isolated and not settings.sandbox.allow_unisolated:
+            msg = f"sandbox '{can.kind}' does not isolate: {'; '.join(can.notes) or 'commands run on this machine'}"
+            raise Unsupported(msg, hint="`ht doctor` says what is missing; --allow-unisolated accepts the risk")
+        model = connect(
+            ConnectSpec(
+                engine=settings.llm.engine,
+                url=settings.llm.url,
+                model=settings.llm.model,
+                api_key=context.environ.get(settings.llm.api_key_env) if settings.llm.api_key_env else None,
+                context_length=settings.llm.context_length,
+                max_running=settings.llm.max_running or settings.measure.jobs,
+                script=settings.llm.script,
+                deadline=settings.llm.deadline,
+                state=context.state,
+            )
+        )
+    except BaseException:
+        sandbox.close()
+        raise
+    cache = settings.measure.cache
+    cached = CachedModel(
+        model,
+        context.store.llm_cache() if cache != "off" else None,
+        read=cache in ("on", "read"),
+        write=cache in ("on", "write"),
+    )
+    endpoint = cached.endpoint()
+    regime = Regime(
+        endpoint=endpoint.fingerprint,
+        deterministic=endpoint.deterministic,
+        sampling=settings.llm.sampling.record(),
+        context_length=endpoint.context_length,
+        sandbox=sandbox.identity(),
+        limits=settings.sandbox.limits(),
+        budgets=settings.budgets.record(),
+        grading=settings.measure.grading,
+    )
+    bench = Bench(
+        model=cached,
+        sandbox=sandbox,
+        regime=regime,
+        limits=regime.limits,
+        isolated=not settings.sandbox.allow_unisolated,
+        model_deadline=settings.llm.deadline,
+    )
+    return Devices(bench=bench, endpoint=endpoint, capabilities=can)

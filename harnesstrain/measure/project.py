@@ -1,0 +1,50 @@
+"""A project opened: settings → store, harness repo, context."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from harnesstrain.core.errors import Prerequisite
+from harnesstrain.core.events import Bus
+from harnesstrain.core.ports import StopSignal
+from harnesstrain.core.settings import Settings
+from harnesstrain.harness.repo import HarnessRepo
+from harnesstrain.measure.context import Context
+from harnesstrain.store import Store
+
+
+def open_context(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    bus: Bus | None = None,
+    stop: StopSignal | None = None,
+) -> Context:
+    """Open the project that the settings describe; its store is made when there is none.
+
+    Raises Prerequisite (no harness repo, a store of another schema), ConfigError (harness.toml).  Close both the
+    context and its store.
+    """
+    state = settings.store.path
+    repo = HarnessRepo.open(settings.root, state=state)
+    store = open_store(settings, create=True)
+    repo.sweep()
+    return Context(
+        settings=settings,
+        store=store,
+        repo=repo,
+        state=state,
+        bus=bus or Bus(),
+        stop=stop or threading.Event(),
+        environ=dict(environ),
+    )
+
+
+def open_store(settings: Settings, *, create: bool = False) -> Store:
+    """The project's store.  Without `create`, raises Prerequisite when nothing was recorded yet."""
+    state = settings.store.path
+    if not create and settings.store.url is None and not (state / "store.db").exists():
+        msg = f"no store at {state}"
+        raise Prerequisite(msg, hint="`ht init` makes a harness repo; `ht evaluate` records the first run")
+    return Store.open(settings.store_location, create=create)
