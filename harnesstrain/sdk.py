@@ -12,8 +12,6 @@
 
     serve(solve)
 
-The wire
---------
 JSON-RPC 2.0, one message per line, UTF-8.  The harness writes requests to its stdout and reads answers from its
 stdin; stderr is its log.  Every request has an integer `id` and waits for its answer; answers may come in any order.
 The driver never sends a request.  End of file on stdin means that the episode is over.
@@ -43,13 +41,12 @@ An error answer is `{"code": int, "message": str, "data": {"kind": str, ..}}`.  
 
     code     kind               exception
     -32601   method_not_found   ProtocolError
-    -32602   bad_params         ProtocolError      also a sampling override that the regime does not allow
+    -32602   bad_params         ProtocolError      also for a sampling override that the regime does not allow
     -32001   context_overflow   ContextOverflow    the request does not fit the model's context
     -32002   rate_limited       RateLimited
     -32003   transport          TransportError     the model cannot be reached
     -32004   file_fault         FileFault          data: errno ("ENOENT", ..), path
-    -32005   episode_over       EpisodeOver        data: reason; BudgetExceeded when it is step_limit, token_limit,
-                                                   time_limit
+    -32005   episode_over       EpisodeOver        data: reason
 
 How a harness ends: `submit`, then exit 0.  Exit 0 without `submit` means that it gave up.  Any other exit is a crash.
 """
@@ -57,8 +54,10 @@ How a harness ends: `submit`, then exit 0.  Exit 0 without `submit` means that i
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import queue
 import sys
 import threading
 import traceback
@@ -68,8 +67,6 @@ from typing import Any, BinaryIO, Callable, Mapping, NoReturn, Sequence  # noqa:
 NAME = "ht_sdk"
 VERSION = "1.0"
 PROTOCOL = 1
-
-BUDGET_REASONS = ("step_limit", "token_limit", "time_limit")
 
 
 class HarnessError(Exception):
@@ -95,12 +92,7 @@ class TransportError(HarnessError):
 
 
 class FileFault(HarnessError):
-    """`read` or `write` failed in the environment.  `errno` is the error's name: ENOENT, EISDIR, EACCES .."""
-
-    @property
-    def errno(self) -> str:
-        """Symbolic errno, empty when unknown."""
-        return str(self.data.get("errno", ""))
+    """`read` or `write` failed in the environment.  `data["errno"]` names the error: ENOENT, EISDIR, EACCES .."""
 
 
 class ProtocolError(HarnessError):
@@ -108,7 +100,7 @@ class ProtocolError(HarnessError):
 
 
 class EpisodeOver(SystemExit):
-    """No further call is possible: submitted, out of budget, or closed by the driver.  `reason` says which.
+    """No further call is possible; `reason` says why: submitted, closed, step_limit, token_limit, time_limit.
 
     A SystemExit: left alone it ends the process quietly, and `except Exception` does not swallow it.
     """
@@ -118,45 +110,38 @@ class EpisodeOver(SystemExit):
         self.reason = reason
 
 
-class BudgetExceeded(EpisodeOver):
-    """The episode is over because a budget is spent: `reason` is step_limit, token_limit or time_limit."""
-
-
 @dataclass(frozen=True)
 class Budgets:
-    """What an episode may use.  None: no limit told."""
+    """What an episode may use.  None: no limit told.
+
+    `steps`: model calls.  `tokens`: prompt and completion, of the whole episode.  `seconds`: recorded time.
+    `max_tokens`: completion tokens of one reply.
+    """
 
     steps: int | None = None
-    """Model calls."""
     tokens: int | None = None
-    """Prompt and completion tokens of the whole episode."""
     seconds: float | None = None
-    """Recorded time."""
     max_tokens: int | None = None
-    """Completion tokens of one reply."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a harness may know about its task."""
+    """What a harness may know about its task.  `context_length`: tokens, prompt and completion together."""
 
     instruction: str
     workdir: str
-    """Where commands start in the environment."""
     model: str
     context_length: int
-    """Tokens, prompt and completion together."""
     budgets: Budgets = field(default_factory=Budgets)
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call the model asked for."""
+    """A call the model asked for.  `arguments` is raw JSON text as the model wrote it; it may be invalid."""
 
     id: str
     name: str
     arguments: str
-    """Raw JSON text as the model wrote it; it may be invalid."""
 
 
 @dataclass(frozen=True)
@@ -171,37 +156,33 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's reply."""
+    """A model's reply.  `finish_reason` is `stop`, `length`, `tool_calls` or whatever the server says."""
 
     content: str
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
-    """`stop`, `length`, `tool_calls` or whatever the server says."""
     usage: Usage = field(default_factory=Usage)
 
     def message(self) -> dict[str, Any]:
         """The reply as a chat message, to append to the conversation."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.content}
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.tool_calls
-            ]
-        return message
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in self.tool_calls
+        ]
+        return {"role": "assistant", "content": self.content, **({"tool_calls": calls} if calls else {})}
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a command did."""
+    """What a command did.  `exit_code` is the shell's: 128+n for signal n, 124 for a time-out."""
 
     exit_code: int
-    """As the shell reports it: 128+n for signal n, 124 for a time-out."""
     stdout_bytes: bytes = b""
     stderr_bytes: bytes = b""
     timed_out: bool = False
     truncated: bool = False
-    """The environment kept head and tail of the output and dropped the middle."""
+    """Head and tail of the output were kept, the middle dropped."""
 
     @property
     def stdout(self) -> str:
@@ -217,18 +198,18 @@ class RunResult:
 class Episode:
     """One task, driven from here.  Its methods may be called from several threads at once."""
 
-    task: Task
-
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         """Speak over two binary streams and introduce ourselves.  Raises ProtocolError when the driver refuses."""
         self._wire = _Wire(source, sink)
         self._conversations = _Conversations()
-        self._submitted = False
         hello = {"protocol": PROTOCOL, "sdk": {"name": NAME, "version": VERSION}, "capabilities": []}
-        answer = self._wire.call("initialize", hello)
+        answer = self._call("initialize", **hello)
         if answer.get("protocol") != PROTOCOL:
-            raise ProtocolError("the driver speaks protocol {!r}, not {}".format(answer.get("protocol"), PROTOCOL))
-        self.task = _task(answer["task"])
+            raise ProtocolError(f"the driver speaks protocol {answer.get('protocol')!r}, not {PROTOCOL}")
+        task = answer["task"]
+        limits = task.get("budgets") or {}
+        budgets = Budgets(*(limits.get(name) for name in ("steps", "tokens", "seconds", "max_tokens")))
+        self.task = Task(task["instruction"], task["workdir"], task["model"], int(task["context_length"]), budgets)
 
     def complete(
         self,
@@ -239,67 +220,36 @@ class Episode:
     ) -> Reply:
         """Ask the model.  `messages` and `tools` are in OpenAI chat form; `sampling` overrides what the regime allows.
 
-        Raises ContextOverflow, RateLimited, TransportError, ProtocolError (override refused), BudgetExceeded.
+        Raises ContextOverflow, RateLimited, TransportError, ProtocolError (override refused).
         """
-        whole = [_plain(message) for message in messages]
-        params: dict[str, Any] = {"messages": self._conversations.shorten(whole)}
-        if tools:
-            params["tools"] = [_plain(tool) for tool in tools]
-        if tool_choice is not None:
-            params["tool_choice"] = _plain(tool_choice)
-        if sampling:
-            params["sampling"] = _plain(sampling)
-        answer = self._call("llm.complete", params)
-        if answer.get("handle"):
-            self._conversations.keep(answer["handle"], whole)
-        usage = answer.get("usage") or {}
-        return Reply(
-            content=answer.get("content") or "",
-            reasoning=answer.get("reasoning") or "",
-            tool_calls=tuple(
-                ToolCall(str(call.get("id", "")), call["name"], call["arguments"])
-                for call in answer.get("tool_calls") or ()
-            ),
-            finish_reason=answer.get("finish_reason") or "stop",
-            usage=Usage(*(int(usage.get(name) or 0) for name in ("prompt", "cached", "completion", "reasoning"))),
-        )
+        marks = _marks(messages)
+        short = self._conversations.shorten(messages, marks)
+        params = {"messages": short, "tools": tools or None, "tool_choice": tool_choice, "sampling": sampling or None}
+        answer = self._call("llm.complete", **params)
+        self._conversations.keep(answer["handle"], marks)
+        calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in answer["tool_calls"])
+        usage = Usage(*(answer["usage"][name] for name in ("prompt", "cached", "completion", "reasoning")))
+        return Reply(answer["content"], answer["reasoning"], calls, answer["finish_reason"], usage)
 
     def count_tokens(self, messages_or_text: str | Sequence[Mapping[str, Any]]) -> int:
         """How many tokens a text or a conversation has for this model."""
         if isinstance(messages_or_text, str):
-            answer = self._call("llm.count_tokens", {"text": messages_or_text})
-        else:
-            whole = [_plain(message) for message in messages_or_text]
-            answer = self._call("llm.count_tokens", {"messages": self._conversations.shorten(whole)})
-        return int(answer["tokens"])
+            return int(self._call("llm.count_tokens", text=messages_or_text)["tokens"])
+        short = self._conversations.shorten(messages_or_text, _marks(messages_or_text))
+        return int(self._call("llm.count_tokens", messages=short)["tokens"])
 
     def run(
-        self,
-        command: str,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
+        self, command: str, cwd: str | None = None, timeout: float | None = None, stdin: str | bytes | None = None
     ) -> RunResult:
         """Run a shell command in the environment.  `timeout` is in seconds; None: the environment's own limit."""
-        params: dict[str, Any] = {"command": command}
-        if cwd is not None:
-            params["cwd"] = cwd
-        if timeout is not None:
-            params["timeout"] = timeout
-        if stdin is not None:
-            params["stdin"] = _pack(stdin)
-        answer = self._call("env.run", params)
-        return RunResult(
-            exit_code=int(answer["exit_code"]),
-            stdout_bytes=_unpack(answer["stdout"]),
-            stderr_bytes=_unpack(answer["stderr"]),
-            timed_out=bool(answer.get("timed_out")),
-            truncated=bool(answer.get("truncated")),
-        )
+        data = None if stdin is None else _pack(stdin)
+        answer = self._call("env.run", command=command, cwd=cwd, timeout=timeout, stdin=data)
+        stdout, stderr = _unpack(answer["stdout"]), _unpack(answer["stderr"])
+        return RunResult(answer["exit_code"], stdout, stderr, answer["timed_out"], answer["truncated"])
 
     def read(self, path: str) -> bytes:
         """The bytes of a file in the environment.  A relative path starts at the workdir.  Raises FileFault."""
-        return _unpack(self._call("env.read", {"path": path})["content"])
+        return _unpack(self._call("env.read", path=path)["content"])
 
     def read_text(self, path: str) -> str:
         """The text of a file in the environment; invalid UTF-8 is replaced.  Raises FileFault."""
@@ -307,21 +257,19 @@ class Episode:
 
     def write(self, path: str, data: str | bytes, mode: int = 0o644) -> None:
         """Write a whole file in the environment.  A relative path starts at the workdir.  Raises FileFault."""
-        self._call("env.write", {"path": path, "content": _pack(data), "mode": mode})
+        self._call("env.write", path=path, content=_pack(data), mode=mode)
 
     def note(self, **data: Any) -> None:
         """Leave a remark in the trace.  `note(valid=True)` counts a reply that could be acted on without repair."""
-        self._call("note", _plain(data))
+        self._wire.call("note", data)
 
     def submit(self, message: str | None = None) -> None:
         """Hand in the environment as it is now.  The episode is over: any later call raises EpisodeOver."""
-        self._call("submit", {} if message is None else {"message": message})
-        self._submitted = True
+        self._call("submit", message=message)
+        self._wire.close("submitted")
 
-    def _call(self, method: str, params: dict[str, Any]) -> Any:
-        if self._submitted:
-            raise EpisodeOver("submitted")
-        return self._wire.call(method, params)
+    def _call(self, method: str, **params: Any) -> Any:
+        return self._wire.call(method, {name: value for name, value in params.items() if value is not None})
 
 
 def serve(solve: Callable[[Episode], None]) -> NoReturn:
@@ -329,22 +277,16 @@ def serve(solve: Callable[[Episode], None]) -> NoReturn:
 
     From here on stray output goes to stderr: file descriptor 1 is the log, and 0 is empty.
     """
-    source = os.fdopen(os.dup(0), "rb")
-    sink = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     try:
         solve(Episode(source, sink))
-    except EpisodeOver:
-        code = 0
     except Exception:
         traceback.print_exc()
-        code = 1
-    else:
-        code = 0
-    sys.exit(code)
+        sys.exit(1)
+    sys.exit(0)
 
 
 class _Wire:
@@ -355,149 +297,104 @@ class _Wire:
         self._sink = sink
         self._lock = threading.Lock()
         self._last = 0
-        self._waiting: dict[int, _Slot] = {}
-        self._closed: BaseException | None = None
+        self._waiting: dict[int, queue.Queue[Any]] = {}
+        self._closed: str | None = None
         threading.Thread(target=self._listen, name="ht-sdk-reader", daemon=True).start()
 
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        slot = _Slot()
+        """The result of one request.  Raises what the answer's error stands for, or EpisodeOver."""
+        answer: queue.Queue[Any] = queue.Queue()
         with self._lock:
             if self._closed is not None:
-                raise self._closed
+                raise EpisodeOver(self._closed)
             number = self._last + 1
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            line = json.dumps(request, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+            line = json.dumps(request, allow_nan=False, separators=(",", ":")) + "\n"
             self._last = number
-            self._waiting[number] = slot
+            self._waiting[number] = answer
             try:
-                self._sink.write(line)
+                self._sink.write(line.encode("ascii"))
                 self._sink.flush()
-            except (OSError, ValueError):
-                self._waiting.pop(number)
-                raise EpisodeOver() from None
-        slot.ready.wait()
-        if slot.failure is not None:
-            raise slot.failure
-        return slot.result
+            except OSError:
+                raise EpisodeOver("closed") from None
+        message = answer.get()
+        if message is None:
+            raise EpisodeOver("closed")
+        if "error" in message:
+            raise _failure(message["error"])
+        return message["result"]
+
+    def close(self, reason: str) -> None:
+        """Let every later call raise EpisodeOver."""
+        with self._lock:
+            self._closed = self._closed or reason
 
     def _listen(self) -> None:
-        failure: BaseException = EpisodeOver()
         try:
             for line in self._source:
-                self._answer(line)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            failure = ProtocolError(f"cannot understand the driver: {error!r}")
-        with self._lock:
-            self._closed = failure
-            waiting, self._waiting = self._waiting, {}
-        for slot in waiting.values():
-            slot.failure = failure
-            slot.ready.set()
-
-    def _answer(self, line: bytes) -> None:
-        message = json.loads(line.decode("utf-8"))
-        with self._lock:
-            slot = self._waiting.pop(message["id"])
-        if "error" in message:
-            slot.failure = _failure(message["error"])
-        else:
-            slot.result = message["result"]
-        slot.ready.set()
-
-
-class _Slot:
-    """Where one call waits for its answer."""
-
-    def __init__(self) -> None:
-        self.ready = threading.Event()
-        self.result: Any = None
-        self.failure: BaseException | None = None
+                message = json.loads(line.decode("utf-8"))
+                with self._lock:
+                    answer = self._waiting.pop(message["id"])
+                answer.put(message)
+        except Exception:
+            traceback.print_exc()
+        self.close("closed")
+        for answer in self._waiting.values():
+            answer.put(None)
 
 
 class _Conversations:
     """The message lists that the driver knows, by handle, so that a longer one is sent as what it adds."""
 
-    KEPT = 64
-    """Lists remembered; the oldest are forgotten (and then sent whole)."""
+    KEPT = 64  # lists; the oldest are forgotten and then sent whole
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, list[Any]] = {}
+        self._known: dict[str, list[bytes]] = {}
 
-    def shorten(self, messages: list[Any]) -> Any:
-        best = ""
-        best_length = 0
+    def shorten(self, messages: Sequence[Mapping[str, Any]], marks: list[bytes]) -> Any:
+        """`messages` in the form that says the least."""
         with self._lock:
-            for handle, known in self._known.items():
-                size = len(known)
-                if best_length < size <= len(messages) and all(map(_same, known, messages)):
-                    best, best_length = handle, size
-        return {"prefix": best, "append": messages[best_length:]} if best else messages
+            prefixes = [handle for handle, known in self._known.items() if known == marks[: len(known)]]
+            best = max(prefixes, key=lambda handle: len(self._known[handle]), default="")
+            return {"prefix": best, "append": messages[len(self._known[best]) :]} if best else messages
 
-    def keep(self, handle: str, messages: list[Any]) -> None:
+    def keep(self, handle: str, marks: list[bytes]) -> None:
+        """Remember which messages `handle` stands for."""
         with self._lock:
             self._known.pop(handle, None)
-            self._known[handle] = messages
+            self._known[handle] = marks
             while len(self._known) > self.KEPT:
                 del self._known[next(iter(self._known))]
 
 
-def _plain(value: Any) -> Any:
-    """A copy made of dicts and lists that later changes by the caller do not reach.  Texts are shared."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equality as JSON sees it: True, 1 and 1.0 are three different things."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(item, other[key]) for key, item in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+def _marks(messages: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """What tells messages apart, for good: the caller may change its dicts later."""
+    return [hashlib.sha256(json.dumps(message, sort_keys=True).encode("ascii")).digest() for message in messages]
 
 
 def _pack(data: str | bytes) -> dict[str, str]:
-    if isinstance(data, str):
-        return {"text": data}
     try:
-        return {"text": data.decode("utf-8")}
+        return {"text": data if isinstance(data, str) else data.decode("utf-8")}
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode("ascii")}
+        return {"base64": base64.b64encode(data).decode("ascii")}  # type: ignore[arg-type]
 
 
 def _unpack(packed: Mapping[str, str]) -> bytes:
-    if "text" in packed:
-        return packed["text"].encode("utf-8")
-    return base64.b64decode(packed["base64"])
+    return packed["text"].encode("utf-8") if "text" in packed else base64.b64decode(packed["base64"])
 
 
-def _task(view: Mapping[str, Any]) -> Task:
-    limits = view.get("budgets") or {}
-    return Task(
-        instruction=view["instruction"],
-        workdir=view["workdir"],
-        model=view["model"],
-        context_length=int(view["context_length"]),
-        budgets=Budgets(*(limits.get(name) for name in ("steps", "tokens", "seconds", "max_tokens"))),
-    )
+_KINDS = {
+    "context_overflow": ContextOverflow,
+    "rate_limited": RateLimited,
+    "transport": TransportError,
+    "file_fault": FileFault,
+}
 
 
 def _failure(error: Mapping[str, Any]) -> BaseException:
     data = error.get("data") or {}
     kind = str(data.get("kind", ""))
     if kind == "episode_over":
-        reason = str(data.get("reason", "closed"))
-        return BudgetExceeded(reason) if reason in BUDGET_REASONS else EpisodeOver(reason)
-    known = {
-        "context_overflow": ContextOverflow,
-        "rate_limited": RateLimited,
-        "transport": TransportError,
-        "file_fault": FileFault,
-    }
-    return known.get(kind, ProtocolError)(str(error.get("message", "")), kind, data)
+        return EpisodeOver(str(data.get("reason", "closed")))
+    return _KINDS.get(kind, ProtocolError)(str(error.get("message", "")), kind, data)
