@@ -1,0 +1,32 @@
+"""Task sets: directories of tasks, and the panels that select from them.
+
+Read this to learn what a task directory may hold, what its digest covers and how a panel is written.  May import: core.
+The native format is Harbor's task directory, as far as a single Linux container needs it.  What needs more is reported
+as unsupported before anything starts.
+
+base.py       TaskFormat: what another format implements.  load_task, inspect_task
+harbor.py     the Harbor task directory → Task
+schema.py     the tables of task.toml, schema 1.0 to 1.4
+document.py   TOML files read strictly: errors say file and line
+content.py    digest of a directory: every name, byte, executable bit and link
+panelfile.py  tasksets/NAME.toml: [panel] with its splits
+panels.py     load_panel: find, expand, load, select
+checking.py   check_panel: each task ok, unsupported or in error, and why
+"""
+
+from harnesstrain.taskset.base import Inspected, TaskFormat, inspect_task, load_task
+from harnesstrain.taskset.checking import PanelCheck, TaskCheck, check_panel
+from harnesstrain.taskset.panels import LoadedPanel, load_panel, panel_names
+
+__all__ = [
+    "Inspected",
+    "LoadedPanel",
+    "PanelCheck",
+    "TaskCheck",
+    "TaskFormat",
+    "check_panel",
+    "inspect_task",
+    "load_panel",
+    "load_task",
+    "panel_names",
+]

@@ -1,0 +1,78 @@
+"""Every task of a panel: ok, unsupported or in error, and why.  Starts nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from harnesstrain.core.errors import HtError, Unsupported
+from harnesstrain.core.records.base import Record
+from harnesstrain.taskset.panels import LoadedPanel, load_panel
+
+
+class TaskCheck(Record):
+    """What is known about one task without running it."""
+
+    name: str
+    split: str
+    directory: Path
+    status: Literal["ok", "unsupported", "error"]
+    reasons: tuple[str, ...] = ()
+    """Why it is not ok."""
+    hint: str | None = None
+    notes: tuple[str, ...] = ()
+    """What its author should know, whatever the status."""
+    digest: str | None = None
+    """None unless ok."""
+    has_solution: bool = False
+    metadata: dict[str, str] = {}
+    """Difficulty, category, tags."""
+
+
+class PanelCheck(Record):
+    """The checks of a panel, in panel order."""
+
+    name: str
+    digest: str | None
+    """None unless every task is ok."""
+    tasks: tuple[TaskCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every task can be measured."""
+        return all(task.status == "ok" for task in self.tasks)
+
+
+def check_panel(name_or_path: str | Path, root: Path | None = None) -> PanelCheck:
+    """Check every task of a panel.  Raises as `load_panel` for the panel itself, never for a task in it."""
+    loaded = load_panel(name_or_path, root)
+    checks = tuple(_check(loaded, place.task, place.split) for place in loaded.places)
+    return PanelCheck(name=loaded.name, digest=None if loaded.troubles else loaded.panel.digest, tasks=checks)
+
+
+def _check(loaded: LoadedPanel, name: str, split: str) -> TaskCheck:
+    directory = loaded.source / name
+    notes = loaded.notes.get(name, ())
+    if name in loaded.troubles:
+        trouble = loaded.troubles[name]
+        status: Literal["unsupported", "error"] = "unsupported" if isinstance(trouble, Unsupported) else "error"
+        reasons = _reasons(trouble)
+        return TaskCheck(
+            name=name, split=split, directory=directory, status=status, reasons=reasons, hint=trouble.hint, notes=notes
+        )
+    task = loaded.tasks[name]
+    return TaskCheck(
+        name=name,
+        split=split,
+        directory=directory,
+        status="ok",
+        notes=notes,
+        digest=task.digest,
+        has_solution=task.solution is not None,
+        metadata=task.metadata,
+    )
+
+
+def _reasons(trouble: HtError) -> tuple[str, ...]:
+    problems = trouble.extra.get("problems")
+    return tuple(problems) if problems else (trouble.message,)

@@ -1,0 +1,178 @@
+"""The tables of `task.toml`, schema 1.0 to 1.4.
+
+Types are strict: a string is no number.  Keys that no schema knows are ignored, as Harbor does, and listed by
+`unknown_keys`.  Tables that only matter to what is unsupported here are kept as they are.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from harnesstrain.taskset.document import Document
+
+LATEST = (1, 4)
+"""The newest schema version that is understood."""
+
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
+NetworkMode = Literal["public", "no-network", "allowlist"]
+Env = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")], str]
+User = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?\Z")] | Annotated[int, Field(ge=0)]
+Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?\s*[KMGkmg]?[Bb]?\Z")]
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+class Table(BaseModel):
+    """One table; unknown keys are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class PackageTable(Table):
+    """[task]: what the task is called."""
+
+    name: str
+    description: str = ""
+    version: str | None = None
+    authors: list[dict[str, Any]] = []
+    keywords: list[str] = []
+
+
+class AgentTable(Table):
+    """[agent]: what the harness gets."""
+
+    timeout_sec: Seconds | None = None
+    user: User | None = None
+    network_mode: NetworkMode | None = None
+    allowed_hosts: list[str] | None = None
+
+
+class VerifierTable(Table):
+    """[verifier]: how the final state is graded."""
+
+    timeout_sec: Seconds = 600.0
+    env: Env = {}
+    user: User | None = None
+    network_mode: NetworkMode | None = None
+    allowed_hosts: list[str] | None = None
+    environment_mode: Literal["shared", "separate"] | None = None
+    environment: dict[str, Any] | None = None
+    collect: list[dict[str, Any]] = []
+
+
+class EnvironmentTable(Table):
+    """[environment]: where the task happens."""
+
+    build_timeout_sec: Seconds = 600.0
+    docker_image: Annotated[str, Field(min_length=1)] | None = None
+    os: Annotated[Literal["linux", "windows"], BeforeValidator(_lower)] = "linux"
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    memory_mb: Annotated[int, Field(gt=0)] | None = None
+    storage_mb: Annotated[int, Field(gt=0)] | None = None
+    memory: Size | None = None
+    """Deprecated: "2G"."""
+    storage: Size | None = None
+    """Deprecated: "10G"."""
+    gpus: Annotated[int, Field(ge=0)] | None = None
+    gpu_types: list[str] | None = None
+    tpu: dict[str, Any] | None = None
+    network_mode: NetworkMode | None = None
+    allowed_hosts: list[str] | None = None
+    allow_internet: bool | None = None
+    """Deprecated: network_mode wins."""
+    env: Env = {}
+    workdir: Annotated[str, Field(pattern=r"^/")] | None = None
+    skills_dir: str | None = None
+    mcp_servers: list[dict[str, Any]] = []
+    healthcheck: dict[str, Any] | None = None
+
+
+class SolutionTable(Table):
+    """[solution]: for the reference solution only."""
+
+    env: Env = {}
+
+
+class TaskToml(Table):
+    """The whole file."""
+
+    schema_version: Annotated[str, Field(pattern=r"^\d+\.\d+\Z")] = "1.4"
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+\Z")] | None = None
+    """The name of schema_version in schema 1.0."""
+    source: str | None = None
+    artifacts: list[str | dict[str, Any]] = []
+    multi_step_reward_strategy: Literal["mean", "final"] | None = None
+    task: PackageTable | None = None
+    metadata: dict[str, Any] = {}
+    agent: AgentTable = AgentTable()
+    verifier: VerifierTable = VerifierTable()
+    environment: EnvironmentTable = EnvironmentTable()
+    solution: SolutionTable = SolutionTable()
+    steps: list[dict[str, Any]] | None = None
+
+    @property
+    def schema_number(self) -> tuple[int, int]:
+        """The schema version as numbers."""
+        text = self.version if self.version and "schema_version" not in self.model_fields_set else self.schema_version
+        major, minor = text.split(".")
+        return int(major), int(minor)
+
+
+def validate(document: Document) -> TaskToml:
+    """The tables of a task.toml.  Raises ConfigError with file, line and key of the first fault."""
+    try:
+        return TaskToml.model_validate(document.table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = tuple(str(part) for part in first["loc"])
+        key = tuple(part for part in path if part in _every_key(document.table))
+        what = first["msg"][0].lower() + first["msg"][1:]
+        hint = f"the file has {error.error_count()} faults; this is the first" if error.error_count() > 1 else None
+        document.wrong(f"{'.'.join(key) or 'the file'}: {what}", key, hint)
+
+
+def unknown_keys(document: Document) -> Iterator[str]:
+    """A sentence for each key that no schema version knows.  The loader ignores them."""
+    yield from _unknown(document, TaskToml, document.table, ())
+
+
+def _unknown(document: Document, model: type[Table], table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    for key, value in table.items():
+        field = model.model_fields.get(key)
+        here = (*path, key)
+        if field is None:
+            yield _sentence(document, here, list(model.model_fields))
+        elif (inner := _table_type(field.annotation)) and isinstance(value, Mapping):
+            yield from _unknown(document, inner, value, here)
+
+
+def _sentence(document: Document, path: tuple[str, ...], known: list[str]) -> str:
+    line = document.line(path)
+    close = get_close_matches(path[-1], known, n=1)
+    if close:
+        why = f"; did you mean '{close[0]}'?"
+    elif path[-1] in TaskToml.model_fields:
+        why = "; it belongs before the first table"
+    else:
+        why = ""
+    return f"task.toml{f':{line}' if line else ''}: unknown key '{'.'.join(path)}' is ignored{why}"
+
+
+def _table_type(annotation: Any) -> type[Table] | None:
+    """The Table in an annotation such as `PackageTable | None`."""
+    options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return next((one for one in options if isinstance(one, type) and issubclass(one, Table)), None)
+
+
+def _every_key(table: Any) -> set[str]:
+    if isinstance(table, Mapping):
+        return set(table) | {key for value in table.values() for key in _every_key(value)}
+    return set()
