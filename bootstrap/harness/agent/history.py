@@ -1,7 +1,6 @@
-"""The conversation, and how much of an observation stays in it.
+"""The conversation, and how much of an output stays in it.
 
-Thin: nothing is ever dropped or shortened later.  A message that was sent stays as it was, so that the model server
-can go on from what it has already read.
+A message that was sent stays as it was, so that the model server can go on from what it has already read.
 """
 
 LIMIT = 4000
@@ -9,7 +8,10 @@ LIMIT = 4000
 
 
 def clip(text):
-    """The start of `text`, with a note when there was more."""
+    """`text`, or what is kept of it.
+
+    Thin: the start.  What a long output says at its end is lost.
+    """
     if len(text) <= LIMIT:
         return text
     return text[:LIMIT] + "\n(cut: {} more characters)".format(len(text) - LIMIT)

@@ -1,9 +1,6 @@
-"""One episode: ask the model, act, repeat.
+"""One episode: ask the model, act, repeat.  Budgets are the driver's; a conversation that does not fit ends it."""
 
-Thin: the model decides when it is done.  Budgets are the driver's; a reply that does not fit ends the episode.
-"""
-
-from agent.guards import guard
+from agent.guards import before_run, before_submit
 from agent.history import History
 from agent.parsing import Invalid, parse
 from agent.prompt import opening
@@ -21,6 +18,7 @@ def solve(ep):
             reply = ep.complete(history.messages).content
         except ContextOverflow:
             return
+
         history.reply(reply)
         try:
             action = parse(reply)
@@ -29,13 +27,23 @@ def solve(ep):
             invalid += 1
             history.tell(repair(str(problem), reply))
             continue
+
         ep.note(valid=True)
         invalid = 0
-        answer = guard(ep, action, history.done)
+        answer = act(ep, action, history.done)
         if answer is None:
-            if action.tool == "submit":
-                ep.submit()
-                return
-            answer = execute(ep, action)
+            return
         history.done.append((action, answer))
         history.tell(answer)
+
+
+def act(ep, action, done):
+    """Do `action` and return what the model is told; None when the work was handed in."""
+    if action.tool == "submit":
+        answer = before_submit(ep, action, done)
+        if answer is None:
+            ep.submit()
+        return answer
+
+    command = action.arguments["command"]
+    return before_run(ep, action, done) or execute(ep, command)

@@ -1,7 +1,4 @@
-"""A model's reply -> an Action, or why it is none.
-
-Thin: the whole reply must be one JSON object with the fields of its tool.  Nothing is guessed.
-"""
+"""A model's reply -> an Action, or why it is none: `body` finds the text, `decode` reads it, `action` checks it."""
 
 import json
 from collections import namedtuple
@@ -19,11 +16,26 @@ class Invalid(Exception):
 
 def parse(reply):
     """The Action in a reply's text.  Raises Invalid."""
+    return action(decode(body(reply)))
+
+
+def body(reply):
+    """The part of a reply that holds the action.
+
+    Thin: all of it.  A reply with anything around its JSON is no action.
+    """
+    return reply
+
+
+def decode(text):
+    """The value that `text` stands for.  Raises Invalid.
+
+    Thin: strict JSON.  Nothing is guessed.
+    """
     try:
-        data = json.loads(reply)
+        return json.loads(text)
     except ValueError as error:
         raise Invalid("not JSON: {}".format(error)) from error
-    return action(data)
 
 
 def action(data):

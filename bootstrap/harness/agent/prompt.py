@@ -1,7 +1,4 @@
-"""The opening messages of an episode.
-
-Thin: the instruction and the working directory, nothing that was looked up in the environment, no example.
-"""
+"""The opening messages of an episode."""
 
 from pathlib import Path
 
@@ -15,6 +12,27 @@ def text(name):
 
 def opening(ep):
     """The messages before the model's first reply."""
-    system = text("system.md")
-    task = text("task.md").replace("{workdir}", ep.task.workdir).replace("{instruction}", ep.task.instruction)
-    return [{"role": "system", "content": system}, {"role": "user", "content": task}]
+    system = {"role": "system", "content": text("system.md")}
+    return [system, *examples(), {"role": "user", "content": task(ep)}]
+
+
+def task(ep):
+    """The task as the model is told it."""
+    told = text("task.md").replace("{workdir}", ep.task.workdir).replace("{instruction}", ep.task.instruction)
+    return told + surroundings(ep)
+
+
+def examples():
+    """Messages that show how an episode goes.
+
+    Thin: none.  The system prompt describes the format; nothing demonstrates it.
+    """
+    return []
+
+
+def surroundings(ep):
+    """What the model is told about the environment besides the task.
+
+    Thin: nothing.  The model has to ask for what it wants to know.
+    """
+    return ""

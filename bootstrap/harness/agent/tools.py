@@ -1,7 +1,4 @@
-"""What an Action does, and what the model sees of it.
-
-Thin: one tool that acts, and its raw output.
-"""
+"""What a command does, and what the model sees of it."""
 
 from agent.history import clip
 
@@ -9,10 +6,9 @@ TIMEOUT = 60
 """Seconds a command may take."""
 
 
-def execute(ep, action):
-    """Do `action` in the environment of `ep` and return what the model is shown."""
-    result = ep.run(action.arguments["command"], timeout=TIMEOUT)
-    return observation(result)
+def execute(ep, command):
+    """Run `command` in the environment of `ep` and return what the model is shown."""
+    return observation(ep.run(command, timeout=TIMEOUT)) + effects(ep)
 
 
 def observation(result):
@@ -24,3 +20,11 @@ def observation(result):
     if output.strip():
         parts.append(clip(output.rstrip("\n")))
     return "\n".join(parts)
+
+
+def effects(ep):
+    """What the last command did besides printing, as text.
+
+    Thin: nothing.  A command that writes a file shows an empty output.
+    """
+    return ""
