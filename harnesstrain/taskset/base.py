@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Protocol
 
@@ -38,9 +39,10 @@ class TaskFormat(Protocol):
         """Read the task.  Raises ConfigError when its files are wrong."""
 
 
-def formats() -> list[TaskFormat]:
-    """Every registered format, by name."""
-    return [registry.load("tasksets", name)() for name in registry.names("tasksets")]
+@functools.cache
+def formats() -> tuple[TaskFormat, ...]:
+    """Every registered format, by name.  Registered once per process."""
+    return tuple(registry.load("tasksets", name)() for name in registry.names("tasksets"))
 
 
 def recognise(directory: Path) -> TaskFormat | None:

@@ -19,11 +19,26 @@ from harnesstrain.taskset.document import Document
 LATEST = (1, 4)
 """The newest schema version that is understood."""
 
+_VERSION = r"^\d{1,4}\.\d{1,4}$"
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_USER = r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$"
+_SIZE = r"^\d{1,9}(\.\d{1,9})?\s*[KMGkmg]?[Bb]?$"
+_ABSOLUTE = r"^/"
+_LOOKS = {
+    _VERSION: "a version such as '1.4'",
+    _VARIABLE: "the name of a variable",
+    _USER: "a user's name or number",
+    _SIZE: "a size such as '2G' or '512M'",
+    _ABSOLUTE: "an absolute path",
+}
+"""What a text that breaks a pattern should have been."""
+
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 NetworkMode = Literal["public", "no-network", "allowlist"]
-Env = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")], str]
-User = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?\Z")] | Annotated[int, Field(ge=0)]
-Size = Annotated[str, Field(pattern=r"^\d+(\.\d+)?\s*[KMGkmg]?[Bb]?\Z")]
+Env = dict[Annotated[str, Field(pattern=_VARIABLE)], str]
+User = Annotated[str, Field(pattern=_USER)] | Annotated[int, Field(ge=0)]
+Size = Annotated[str, Field(pattern=_SIZE)]
+Version = Annotated[str, Field(pattern=_VERSION)]
 
 
 def _lower(value: Any) -> Any:
@@ -89,7 +104,7 @@ class EnvironmentTable(Table):
     allow_internet: bool | None = None
     """Deprecated: network_mode wins."""
     env: Env = {}
-    workdir: Annotated[str, Field(pattern=r"^/")] | None = None
+    workdir: Annotated[str, Field(pattern=_ABSOLUTE)] | None = None
     skills_dir: str | None = None
     mcp_servers: list[dict[str, Any]] = []
     healthcheck: dict[str, Any] | None = None
@@ -104,8 +119,8 @@ class SolutionTable(Table):
 class TaskToml(Table):
     """The whole file."""
 
-    schema_version: Annotated[str, Field(pattern=r"^\d+\.\d+\Z")] = "1.4"
-    version: Annotated[str, Field(pattern=r"^\d+\.\d+\Z")] | None = None
+    schema_version: Version = "1.4"
+    version: Version | None = None
     """The name of schema_version in schema 1.0."""
     source: str | None = None
     artifacts: list[str | dict[str, Any]] = []
@@ -134,7 +149,8 @@ def validate(document: Document) -> TaskToml:
         first = error.errors(include_url=False)[0]
         path = tuple(str(part) for part in first["loc"])
         key = tuple(part for part in path if part in _every_key(document.table))
-        what = first["msg"][0].lower() + first["msg"][1:]
+        looks = _LOOKS.get(first.get("ctx", {}).get("pattern", ""))
+        what = f"should be {looks}" if looks else (first["msg"][0].lower() + first["msg"][1:]).removeprefix("input ")
         hint = f"the file has {error.error_count()} faults; this is the first" if error.error_count() > 1 else None
         document.wrong(f"{'.'.join(key) or 'the file'}: {what}", key, hint)
 
