@@ -5,7 +5,8 @@ Read this to learn how two runs become a verdict.  May import: core.
 alignment.py     compare: every cell of two runs into compared, excluded or open
 comparison.py    Comparison, Pair, OpenCell and what follows from them: flips, levers, inputs digest
 base.py          the Criterion protocol (registry group `criteria`); Rule, Tally, Loss
-criteria.py      strict-pareto, total-solves
+pareto.py        strict-pareto
+total.py         total-solves
 secondary.py     what breaks an exact tie: metrics with direction, empty value, loss
 bracket.py       infrastructure noise taken both ways; rule → verdict
 statistics.py    exact McNemar, detectable effect, Wilson interval
@@ -18,7 +19,8 @@ from harnesstrain.judge.alignment import compare
 from harnesstrain.judge.base import Criterion, Loss, Rule, Tally
 from harnesstrain.judge.bracket import judged
 from harnesstrain.judge.comparison import Comparison, OpenCell, Pair, levers, mode
-from harnesstrain.judge.criteria import StrictPareto, TotalSolves
+from harnesstrain.judge.pareto import StrictPareto
+from harnesstrain.judge.total import TotalSolves
 
 __all__ = [
     "Comparison",

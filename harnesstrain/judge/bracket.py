@@ -8,6 +8,8 @@ never a rejection.  So making a known cell unknown can turn a verdict into `unme
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harnesstrain.core.digests import digest
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Decision, Flip, Verdict
@@ -79,6 +81,14 @@ def judged(rule: Rule, comparison: Comparison) -> Verdict:
 def identify(base_run: str, cand_run: str, criterion: str, inputs: str) -> str:
     """The verdict's id: who was judged, by what, from what."""
     return digest({"base": base_run, "cand": cand_run, "criterion": criterion, "inputs": inputs})
+
+
+def named(flips: Sequence[Flip]) -> str:
+    """The tasks of some flips for a sentence: the first few by name, with the seed where a task flips on several."""
+    tasks = [flip.task for flip in flips]
+    words = [f.task if tasks.count(f.task) == 1 else f"{f.task}#{f.seed}" for f in flips[:NAMED]]
+    more = f" and {len(flips) - NAMED} more" if len(flips) > NAMED else ""
+    return ", ".join(words) + more
 
 
 def _doubt(answers: Bracket, comparison: Comparison) -> str | None:
