@@ -110,11 +110,14 @@ class HarnessRepo:
         return answer.stdout if answer.code == 0 else None
 
     def manifest(self, commit: str) -> Manifest:
-        """harness.toml at a commit.  Raises ConfigError."""
+        """harness.toml at a commit; its environment as an absolute path.  Raises ConfigError."""
         data = self.file(commit, manifests.NAME)
         if data is None:
             raise ConfigError(f"commit {commit[:12]} has no {manifests.NAME}", hint="choose a commit of a harness")
-        return manifests.parse(data, f"{commit[:12]}:{manifests.NAME}")
+        read = manifests.parse(data, f"{commit[:12]}:{manifests.NAME}")
+        if read.environment is None:
+            return read
+        return read.model_copy(update={"environment": os.path.normpath(self.root / read.environment)})
 
     def version(self, commit: str) -> HarnessVersion:
         """The harness at a commit.  `sdk_digest` is empty when the repo vendors no ht_sdk.py."""
@@ -146,6 +149,8 @@ class HarnessRepo:
     def worktree(self, commit: str, visible: Sequence[str] | None = None) -> Iterator[Path]:
         """A private directory with the files of a commit (those that `visible` names), without `.git`; then removed."""
         with worktrees.exported(self._git, commit, self.state / "worktrees", visible) as directory:
+            if visible is None:
+                worktrees.compile_ahead(directory / manifests.SDK)
             yield directory
 
     def sweep(self) -> int:
@@ -206,7 +211,3 @@ class HarnessRepo:
     def promote(self, branch: str, new: str, expected_old: str) -> Promoted:
         """Compare-and-swap of a branch; the user's files follow if clean.  Repeating it repairs an interrupted one."""
         return promotion.promote(self._git, branch, new, expected_old)
-
-    def environment(self, manifest: Manifest) -> Path | None:
-        """The manifest's virtual environment as a path (relative ones belong to the repo's root)."""
-        return None if manifest.environment is None else Path(os.path.normpath(self.root / manifest.environment))

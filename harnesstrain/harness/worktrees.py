@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import py_compile
 import secrets
 import shutil
 import stat
@@ -159,3 +160,19 @@ def _directories(path: Path, made: set[Path]) -> None:
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
         made.add(path)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a worktree; symlinks stay symlinks."""
+    shutil.copytree(source, target, symlinks=True)
+
+
+def compile_ahead(module: Path) -> None:
+    """Bytecode for a frozen module, so that a read-only worktree does not compile it at every start.
+
+    Only for files that no candidate can change.  What does not compile is left for the harness to fail on.
+    """
+    if module.is_file() and not module.is_symlink():
+        with contextlib.suppress(py_compile.PyCompileError, OSError, ValueError, RecursionError, MemoryError):
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(module), dfile=f"{module.name}", doraise=True, invalidation_mode=mode)

@@ -1,0 +1,84 @@
+"""The interpreter of a harness: the one that runs `ht`, or a virtual environment that the manifest names."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnesstrain.core.digests import digest, digest_bytes
+from harnesstrain.core.errors import ConfigError
+
+SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"), Path("/lib64"))
+"""Shown in every jail anyway."""
+
+PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
+"""The end of every harness's PATH."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A python and what it needs to run."""
+
+    python: Path
+    """The program, e.g. `.venv/bin/python`."""
+    trees: tuple[Path, ...]
+    """Directories it lives in, to be shown read-only under their own names."""
+
+    @property
+    def path(self) -> str:
+        """PATH with the interpreter's own programs first."""
+        return f"{self.python.parent}:{PROGRAMS}"
+
+    def command(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """`command` with `python` or `python3` as its first word replaced by this interpreter."""
+        return (str(self.python), *command[1:]) if command[0] in ("python", "python3") else command
+
+
+def interpreter(environment: Path | None = None) -> Interpreter:
+    """The interpreter for a harness.  Raises ConfigError when `environment` is no virtual environment."""
+    if environment is None:
+        prefixes = (Path(sys.prefix), Path(sys.base_prefix))
+        return Interpreter(Path(sys.executable), _trees(Path(sys.executable), *prefixes))
+    python = environment / "bin" / "python"
+    if not (environment / "pyvenv.cfg").is_file() or not python.exists():
+        hint = f"`python -m venv {environment}`, then install what the harness needs"
+        raise ConfigError(f"environment {environment} is not a virtual environment", hint=hint)
+    return Interpreter(python, _trees(python, environment))
+
+
+def lock_digest(environment: Path | None) -> str | None:
+    """Digest of what is installed in a virtual environment (64 hex); None without one.
+
+    Covers the python version, and name, version and file hashes of every distribution; not where it lies.
+    Raises ConfigError when it is no virtual environment.
+    """
+    if environment is None:
+        return None
+    interpreter(environment)
+    installed = []
+    for record in sorted(environment.glob("lib/python*/site-packages/*.dist-info/RECORD")):
+        lines = sorted(line for line in record.read_bytes().splitlines() if _portable(line))
+        installed.append([record.parent.name, digest_bytes(b"\n".join(lines))])
+    settings = dict(_setting(line) for line in (environment / "pyvenv.cfg").read_text().splitlines() if "=" in line)
+    return digest({"python": settings.get("version", ""), "installed": installed})
+
+
+def _portable(line: bytes) -> bool:
+    """Whether a RECORD line is the same on every machine: scripts hold paths, installers leave notes."""
+    name = line.split(b",")[0].rsplit(b"/", 1)[-1]
+    return not line.startswith(b"..") and name not in (b"INSTALLER", b"REQUESTED", b"direct_url.json", b"RECORD")
+
+
+def _setting(line: str) -> tuple[str, str]:
+    key, _, value = line.partition("=")
+    return key.strip(), value.strip()
+
+
+def _trees(python: Path, *prefixes: Path) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for tree in (*prefixes, python.resolve().parent.parent):
+        covered = any(tree == other or other in tree.parents for other in (*SYSTEM, *found))
+        if not covered and tree != Path("/"):
+            found.append(tree)
+    return tuple(found)
