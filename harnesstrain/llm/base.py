@@ -54,6 +54,14 @@ class Abortable(Protocol):
         """Like `complete`, but gives up soon after `stop` is set, with `finish_reason` "abort"."""
 
 
+@runtime_checkable
+class Watched(Protocol):
+    """A model that can tell that it will never answer again.  Optional; the server asks now and then."""
+
+    def trouble(self) -> str | None:
+        """What is wrong, for good; None while all is well."""
+
+
 class EngineSpec(Record):
     """What is asked of an engine.  An engine refuses (UsageError) what it cannot honour; it never ignores it."""
 

@@ -33,6 +33,7 @@ class OpenAIModel:
         context_length: int | None = None,
         max_running: int | None = None,
         body: Mapping[str, Any] | None = None,
+        token_field: str = "max_tokens",
         max_bytes: int = 64 * 1024 * 1024,
         proxy: str | None = None,
         verify: bool | str = True,
@@ -41,7 +42,8 @@ class OpenAIModel:
 
         `timeout`: seconds for one attempt; `deadline`: seconds for all of them.  `patience` sets the rest too, and
         replaces both.  `context_length`: tokens; needed where the server does not say it.  `body`: fields added to
-        every request (None removes one); they become part of the identity.  `proxy`: URL of an HTTP proxy.
+        every request (None removes one); they become part of the identity.  `token_field`: the name under which the
+        server wants the token limit.  `proxy`: URL of an HTTP proxy.
         `verify`: False, or a file of certificate authorities.
 
         Raises UsageError when the URL or the key cannot be used.  Nothing is sent yet.
@@ -54,6 +56,7 @@ class OpenAIModel:
         self._context_length = context_length
         self._max_running = max_running
         self._body = dict(body or {})
+        self._token_field = token_field
         self._lock = threading.Lock()
         self._found: Discovery | None = None
         self._counter = Counter(self._transport)
@@ -84,6 +87,7 @@ class OpenAIModel:
         """
         found = self._discovered()
         body = request_body(request, found.endpoint.model)
+        body[self._token_field] = body.pop("max_tokens")
         for name, value in self._body.items():
             if value is None:
                 body.pop(name, None)

@@ -99,6 +99,13 @@ class Transport:
         """GET a JSON document.  `path` starts with `/` and follows the base URL, or is a whole URL."""
         return self._call("GET", path, None, None, patience or self._patience)
 
+    def answers(self, path: str) -> bool:
+        """Whether GET `path` is answered with 200, whatever the body.  Tried once."""
+        try:
+            return self._client.get(self.url + path).status_code == 200
+        except httpx.HTTPError:
+            return False
+
     def post(
         self,
         path: str,

@@ -1,0 +1,89 @@
+"""From what a command was told to a Model: an explicit URL, else the running server, else an engine in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.llm.base import EngineSpec, Model
+from harnesstrain.llm.state import alive, read_state
+
+
+class Way(StrEnum):
+    """How a model is reached."""
+
+    URL = "url"
+    SERVER = "server"
+    IN_PROCESS = "in_process"
+
+
+class ConnectSpec(Record):
+    """What is known about the model that is wanted."""
+
+    url: str | None = None
+    """An explicit base URL; wins over everything."""
+    model: str | None = None
+    """The model's name at that URL."""
+    api_key: str | None = Field(default=None, repr=False, exclude=True)
+    """For that URL: the key itself.  Never shown, dumped or stored."""
+    context_length: int | None = None
+    """For that URL: tokens, where the server does not say it."""
+    max_running: int | None = None
+    """Requests at once; None: what the endpoint takes."""
+    timeout: float = 600.0
+    """Seconds for one attempt of a call."""
+    deadline: float = 900.0
+    """Seconds for a call with all its attempts."""
+    directory: Path | None = None
+    """Where a running server's state file would be; usually `.ht`."""
+    engine: EngineSpec = Field(default_factory=EngineSpec)
+    """Started in this process when there is neither URL nor server."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a model will be found.  Nothing was started or asked yet."""
+
+    way: Way
+    detail: str
+    """The URL, or the engine's name."""
+
+
+def route(spec: ConnectSpec) -> Route:
+    """Which way `connect` would go."""
+    if spec.url is not None:
+        return Route(Way.URL, spec.url)
+    if spec.directory is not None:
+        state = read_state(spec.directory)
+        if state is not None and alive(state):
+            return Route(Way.SERVER, state.url)
+    return Route(Way.IN_PROCESS, spec.engine.engine)
+
+
+def connect(spec: ConnectSpec) -> Model:
+    """The model.  The caller closes it; closing ends an engine in this process, and leaves a server running.
+
+    Raises UsageError, Prerequisite or NotFound when it cannot be had.  An HTTP endpoint is not asked anything yet:
+    `endpoint()` does that.
+    """
+    found = route(spec)
+    if found.way is Way.IN_PROCESS:
+        from harnesstrain.llm.server import start_model
+
+        return start_model(spec.engine)
+    from harnesstrain.llm.client import OpenAIModel
+
+    own = found.way is Way.SERVER
+    return OpenAIModel(
+        found.detail,
+        model=None if own else spec.model,
+        api_key=None if own else spec.api_key,
+        context_length=None if own else spec.context_length,
+        max_running=spec.max_running,
+        timeout=spec.timeout,
+        deadline=spec.deadline,
+    )

@@ -1,0 +1,61 @@
+"""vLLM as a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+from harnesstrain.core.errors import Prerequisite, UsageError
+from harnesstrain.llm.base import EngineSpec, Model
+from harnesstrain.llm.engines.flags import extra_flags, weights
+from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
+from harnesstrain.llm.engines.refusal import refuse
+
+MAX_RUNNING = 8
+
+_RESERVED = ("model", "host", "port", "max-num-seqs", "max-model-len", "api-key", "served-model-name")
+
+
+def vllm_flags(spec: EngineSpec) -> list[str]:
+    """The flags that determine replies: everything but model, host and port.  Raises UsageError."""
+    flags = ["--max-num-seqs", str(spec.max_running or MAX_RUNNING)]
+    if spec.context_length is not None:
+        flags += ["--max-model-len", str(spec.context_length)]
+    return flags + extra_flags(spec.options, reserved=_RESERVED)
+
+
+class VllmEngine:
+    """Starts `vllm serve`.  Options: flags of the installed version, without the dashes.
+
+    Deterministic settings: the environment variable VLLM_BATCH_INVARIANT=1.
+    """
+
+    def start(self, spec: EngineSpec) -> Model:
+        """Start and wait until it is ready.  Raises UsageError, Prerequisite."""
+        refuse(spec, "vllm", url=True, script=True)
+        flags = vllm_flags(spec)
+        if spec.model is None:
+            raise UsageError("the vllm engine needs a model", hint="give --model NAME or a directory")
+        program = shutil.which("vllm")
+        if program is None:
+            raise Prerequisite("vllm is not installed here", hint="pip install vllm, in the environment of ht")
+        port = free_port()
+        environment = {"VLLM_BATCH_INVARIANT": "1"} if spec.deterministic else {}
+        try:
+            installed = version("vllm")
+        except PackageNotFoundError:
+            installed = "unknown"
+        identity = {"version": installed, "flags": flags, "weights": weights(spec.model), "environment": environment}
+        return ProcessModel(
+            Launch(
+                engine="vllm",
+                command=[program, "serve", spec.model, "--host", "127.0.0.1", "--port", str(port), *flags],
+                port=port,
+                health="/health",
+                identity=identity,
+                context_length=spec.context_length,
+                max_running=spec.max_running or MAX_RUNNING,
+                environment=environment,
+                log=spec.log,
+            )
+        )
