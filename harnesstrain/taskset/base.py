@@ -56,8 +56,9 @@ def inspect_task(directory: Path) -> Inspected:
         raise NotFound(f"no task directory at {directory}", hint="`ht tasks list` shows the tasks there are")
     found = recognise(directory)
     if found is None:
-        known = ", ".join(registry.names("tasksets"))
-        raise ConfigError(f"{directory} is no task", hint=f"a task directory has a task.toml (formats: {known})")
+        known = ", ".join(one.name for one in formats())
+        older = " but one of the older Terminal-Bench format" if (directory / "task.yaml").exists() else ""
+        raise ConfigError(f"{directory} is no task{older}", hint=f"a task directory has a task.toml (formats: {known})")
     return found.load(directory)
 
 

@@ -60,8 +60,8 @@ def read(path: Path) -> Document:
         return Document(path, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"at line (\d+)", str(error))
-        place = f"{path}:{at[1]}" if at else str(path)
-        raise ConfigError(f"{place}: not TOML: {error}", hint="correct the file") from None
+        line = at[1] if at else max(1, len(text.splitlines()))
+        raise ConfigError(f"{path}:{line}: not TOML: {error}", hint="correct the file") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply", hint="correct the file") from None
 

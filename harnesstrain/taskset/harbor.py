@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class HarborFormat:
         directory = directory.resolve()
         document = read(directory / "task.toml")
         tables = schema.validate(document)
-        notes = tuple(schema.unknown_keys(document))
+        notes = (*schema.unknown_keys(document), *_solution_notes(directory, tables.solution))
         if problems := find_problems(directory, tables):
             return Inspected(task=None, problems=problems, notes=notes)
         instruction = read_instruction(directory / "instruction.md")
@@ -134,6 +134,13 @@ def _digest(part: Environment | Verifier, content: str) -> str:
     settings = part.model_dump(mode="json", exclude={"digest", "env"})
     env = {name: digest_bytes(value.encode()) for name, value in part.env.items()}
     return digest({"content": content, "env": env, **settings})
+
+
+def _solution_notes(directory: Path, table: schema.SolutionTable) -> Iterator[str]:
+    if not (directory / "solution/solve.sh").is_file():
+        yield "it has no reference solution (solution/solve.sh)"
+    elif missing := fill(table.env).missing:
+        yield f"its reference solution needs variables of the host: {', '.join(missing)}"
 
 
 def _solution(directory: Path, tables: schema.TaskToml) -> Solution | None:

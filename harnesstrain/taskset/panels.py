@@ -68,8 +68,12 @@ def load_panel(name_or_path: str | Path, root: Path | None = None) -> LoadedPane
     `root` is the working directory when left out.  A task that cannot be used is kept as a trouble: it raises when the
     panel is taken with it in it.  Raises NotFound (no such panel) or ConfigError (the file is wrong, nothing in it).
     """
-    path = _find(str(name_or_path), root or Path())
-    return _from_directory(path) if path.is_dir() else _from_file(path)
+    try:
+        path = _find(str(name_or_path), root or Path())
+        return _from_directory(path) if path.is_dir() else _from_file(path)
+    except OSError as error:
+        hint = "check the path and its permissions"
+        raise ConfigError(f"cannot read panel '{name_or_path}': {error.strerror}", hint=hint) from None
 
 
 def panel_names(root: Path | None = None) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ def panel_names(root: Path | None = None) -> tuple[str, ...]:
 
 
 def _find(text: str, root: Path) -> Path:
-    given = root / Path(text).expanduser()
+    given = root / text
     written_as_path = "/" in text or text.endswith(".toml") or text in (".", "..")
     if given.is_file() or (given.is_dir() and (written_as_path or _task_names(given))):
         return given
@@ -96,7 +100,7 @@ def _find(text: str, root: Path) -> Path:
 def _from_file(path: Path) -> LoadedPanel:
     document = read(path)
     panel = parse(document)
-    source = path.parent / Path(panel.source).expanduser()
+    source = path.parent / panel.source
     if not source.is_dir() and "/" not in panel.source:
         source = shipped(FOLDER) / panel.source
     if not source.is_dir():
