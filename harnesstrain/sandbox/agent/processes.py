@@ -1,0 +1,94 @@
+"""Everything that runs in the sandbox besides the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+ENDED: dict[int, int] = {}
+"""Exit status of collected children, by pid."""
+REMEMBERED = 1000
+
+
+class Account:
+    """Who a command runs as."""
+
+    def __init__(self, user: str) -> None:
+        """`user`: a name or number, with `:group` or without.  Raises LookupError."""
+        import grp
+        import pwd
+
+        name, _, group = user.partition(":")
+        known = None
+        with contextlib.suppress(KeyError):
+            known = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+        if known is None and not name.isdigit():
+            raise LookupError(f"no user {name}")
+        self.name = known.pw_name if known else name
+        self.home = known.pw_dir if known else "/"
+        self.uid = known.pw_uid if known else int(name)
+        self.gid = known.pw_gid if known else self.uid
+        if group:
+            self.gid = int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
+        self.groups = os.getgrouplist(self.name, self.gid) if known else [self.gid]
+
+
+def started(pid: int) -> int | None:
+    """Start tick of a living process; None when it is gone or only waits to be collected."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            rest = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if rest[0] in (b"Z", b"X") else int(rest[19])
+
+
+def others() -> dict[int, int]:
+    """Every other living process of this sandbox: pid to start tick."""
+    mine = (1, os.getpid())
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    ticks = {pid: started(pid) for pid in pids if pid not in mine}
+    return {pid: tick for pid, tick in ticks.items() if tick is not None}
+
+
+def kill_all(spare: dict[int, int]) -> None:
+    """Kill every process that is not in `spare` (pid to start tick), until none is left."""
+    for _ in range(500):
+        doomed = [pid for pid, tick in others().items() if spare.get(pid) != tick]
+        if not doomed:
+            return
+        for pid in doomed:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        reap()
+        time.sleep(0.001)
+
+
+def reap() -> bool:
+    """Collect every child that ended into ENDED; whether any child is left."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+        if len(ENDED) > REMEMBERED:
+            ENDED.clear()
+        ENDED[pid] = status
+
+
+def burn_pids(base: int) -> None:
+    """Use up process ids below `base`, so that the first command always gets `base`."""
+    used = [0]
+
+    def note() -> None:
+        used[0] = threading.get_native_id()
+
+    while used[0] < base - 1:
+        thread = threading.Thread(target=note)
+        thread.start()
+        thread.join()

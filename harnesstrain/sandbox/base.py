@@ -1,0 +1,90 @@
+"""What every sandbox offers.  A task's commands never run anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
+
+from harnesstrain.core.errors import HtError, Owner
+from harnesstrain.core.records.sandbox import Capabilities, Limits, RunResult, SandboxIdentity
+from harnesstrain.core.records.task import Environment
+
+
+class FileFault(HtError):
+    """A file of the sandbox could not be read, written or put: the harness's own affair, answered to it.
+
+    `errno` is the name: ENOENT, EISDIR, EACCES, EFBIG, ENOSPC, EINVAL (not a regular file, a bad path)…
+    """
+
+    kind: ClassVar[str] = "file_fault"
+    owner: ClassVar[Owner] = Owner.POLICY
+
+    def __init__(self, errno: str, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}", errno=errno, path=path)
+        self.errno = errno
+        self.path = path
+
+
+@runtime_checkable
+class Session(Protocol):
+    """One running environment.  One request at a time; a second thread waits.
+
+    Every method raises SandboxFailure when the sandbox itself is gone.
+    """
+
+    workdir: str
+    """Where commands start."""
+
+    def run(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+        user: str | None = None,
+    ) -> RunResult:
+        """Run a shell command to its end; `timeout` in seconds.  Whatever the command does is in the result."""
+
+    def read(self, path: str) -> bytes:
+        """A regular file.  Raises FileFault."""
+
+    def write(self, path: str, data: bytes, mode: int | None = None) -> None:
+        """Write a regular file and its missing parents; `mode` None keeps it, or 0644.  Raises FileFault."""
+
+    def put(self, source: Path, target: str) -> None:
+        """Upload the directory `source` as `target`, discarding what was there.  Raises FileFault, ConfigError."""
+
+    def fork(self) -> Session:
+        """A copy of this state to grade in; this one is sealed.  Raises Unsupported where it cannot be had."""
+
+    def close(self) -> None:
+        """End everything in it and leave nothing behind.  Safe to call twice."""
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """A kind of sandbox on this machine.  Thread-safe."""
+
+    def capabilities(self) -> Capabilities:
+        """What it isolates here."""
+
+    def identity(self) -> SandboxIdentity:
+        """The part of it that determines results."""
+
+    def check(self, environment: Environment) -> None:
+        """Raises Unsupported, naming what this kind cannot do for `environment`.  Starts nothing."""
+
+    def prepare(self, environment: Environment) -> None:
+        """Build what `open` needs, once; concurrent calls wait for one build.  Raises SandboxFailure."""
+
+    def open(self, environment: Environment, *, limits: Limits | None = None) -> Session:
+        """Start an environment.  `limits` apply where the environment names none.  Raises SandboxFailure."""
+
+    def sweep(self) -> int:
+        """Remove what dead drivers left; returns how many things."""
+
+    def close(self) -> None:
+        """End every open session."""

@@ -1,0 +1,232 @@
+"""The driver's side of the agent's protocol (described in `agent/__init__.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from harnesstrain.core.confinement import stop
+from harnesstrain.core.errors import SandboxFailure
+from harnesstrain.core.records.sandbox import RunResult
+from harnesstrain.sandbox.base import FileFault
+from harnesstrain.sandbox.tree import Entry
+
+CHUNK = 1 << 16
+ANSWER_WITHIN = 60.0
+"""Seconds beyond a command's own time-out before a silent agent counts as gone."""
+READ_LIMIT = 64 << 20
+"""Largest file that can be read, in bytes."""
+SAID = 2000
+
+
+class Channel(Protocol):
+    """A byte stream to an agent."""
+
+    def send(self, data: bytes, deadline: float | None) -> None:
+        """Write everything.  Raises OSError, TimeoutError."""
+
+    def receive(self, deadline: float | None) -> bytes:
+        """Some bytes; empty at the end.  Raises OSError, TimeoutError."""
+
+    def close(self) -> None:
+        """End it and what it talks to."""
+
+    def last_words(self) -> str:
+        """What the other side said when it could not start."""
+
+
+class PipeChannel:
+    """An agent started here: over the pipes of its launcher, or of the agent itself."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self.process = process
+        self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
+        os.set_blocking(self._in.fileno(), False)
+
+    def send(self, data: bytes, deadline: float | None) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._in.fileno(), view) :]
+            except BlockingIOError:
+                _wait(self._in.fileno(), select.POLLOUT, deadline)
+
+    def receive(self, deadline: float | None) -> bytes:
+        _wait(self._out.fileno(), select.POLLIN, deadline)
+        return os.read(self._out.fileno(), CHUNK)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._in.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.5)
+        stop(self.process)
+        self._out.close()
+        self._err.close()
+
+    def last_words(self) -> str:
+        with contextlib.suppress(OSError, TimeoutError):
+            _wait(self._err.fileno(), select.POLLIN, time.monotonic() + 1)
+            return os.read(self._err.fileno(), SAID).decode(errors="replace").strip()
+        return ""
+
+
+def _wait(fd: int, event: int, deadline: float | None) -> None:
+    poll = select.poll()
+    poll.register(fd, event)
+    left = None if deadline is None else max(int((deadline - time.monotonic()) * 1000), 0)
+    if not poll.poll(left):
+        raise TimeoutError
+
+
+class Agent:
+    """Requests to one agent.  Thread-safe: one at a time."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._lock = threading.Lock()
+        self._buffer = bytearray()
+        self._deadline: float | None = None
+        self.aslr_off = False
+
+    def ready(self, message: bytes, pid_base: int, within: float) -> str:
+        """Wait for the agent, hand it its modules if it is the Python one, greet it.  Returns `python` or `sh`."""
+        with self._lock:
+            self._within(within)
+            words = self._line().split()
+            if words[:1] != [b"READY"]:
+                raise self._gone(f"answered {words!r} instead of READY")
+            kind = words[1].decode()
+            self._send(message if kind == "python" else b"", b"HELLO %d\n" % pid_base)
+            words = self._line().split()
+            if words[:1] != [b"HELLO"]:
+                raise self._gone(f"answered {words!r} instead of HELLO")
+            self.aslr_off = words[2] == b"1"
+            return kind
+
+    def run(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        user: str = "",
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: bytes | None = None,
+        cap: int,
+    ) -> RunResult:
+        """Run a command; `cap`: bytes kept of each output."""
+        pairs = b"".join(f"{name}={value}\0".encode(errors="surrogateescape") for name, value in (env or {}).items())
+        parts = [text.encode(errors="surrogateescape") for text in (cwd, user)]
+        parts += [pairs, stdin or b"", command.encode(errors="surrogateescape")]
+        sizes = [len(part) for part in parts]
+        if stdin is None:
+            sizes[3] = -1
+        milliseconds = 0 if timeout is None else max(int(timeout * 1000), 1)
+        header = f"RUN {milliseconds} {cap} {' '.join(map(str, sizes))}\n".encode()
+        with self._lock:
+            self._within(None if timeout is None else timeout + ANSWER_WITHIN)
+            self._send(header, *parts)
+            words = self._line().split()
+            if words[:1] != [b"END"]:
+                raise self._gone(f"answered {words[:1]!r} to RUN")
+            code, timed_out, truncated, held, left, took, n_out, n_err = (int(word) for word in words[1:])
+            out, err = self._take(n_out), self._take(n_err)
+        return RunResult(
+            exit_code=code,
+            stdout=out,
+            stderr=err,
+            timed_out=bool(timed_out),
+            truncated=bool(truncated),
+            duration=took / 1e6,
+            left=left,
+            held_open=bool(held),
+        )
+
+    def read(self, path: str, user: str = "", limit: int = READ_LIMIT) -> bytes:
+        """A regular file of at most `limit` bytes.  Raises FileFault."""
+        return self._ask(path, b"READ %d" % limit, user.encode(), _name(path))
+
+    def write(self, path: str, data: bytes, mode: int | None = None, user: str = "") -> None:
+        """Write a regular file.  Raises FileFault."""
+        self._ask(path, b"WRITE %d" % (-1 if mode is None else mode), user.encode(), _name(path), data)
+
+    def stat(self, path: str) -> tuple[str, int, int]:
+        """Kind (file, dir, link, other), mode and size of what is at `path`.  Raises FileFault."""
+        kind, mode, size = self._ask(path, b"STAT", _name(path)).decode().split()
+        return kind, int(mode, 8), int(size)
+
+    def put(self, target: str, entries: Sequence[Entry], *, replace: bool = True) -> None:
+        """Make a tree at `target`.  Raises FileFault."""
+        lines = [line for entry in entries for line in entry.encoded()]
+        self._ask(target, b"PUT %d" % replace, _name(target), after=b"".join(lines) + b".\n")
+
+    def kill(self) -> int:
+        """Kill every process but the agent; returns how many stay."""
+        return int(self._ask("", b"KILL"))
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self.channel.close()
+
+    def _ask(self, path: str, verb: bytes, *parts: bytes, after: bytes = b"") -> bytes:
+        header = b" ".join([verb, *(str(len(part)).encode() for part in parts)]) + b"\n"
+        with self._lock:
+            self._within(ANSWER_WITHIN)
+            self._send(header, *parts, after)
+            words = self._line().split()
+            if words[:1] == [b"OK"]:
+                return self._take(int(words[1]))
+            if words[:1] == [b"ERR"]:
+                message = self._take(int(words[2])).decode(errors="replace")
+                raise FileFault(words[1].decode(), path, message)
+        raise self._gone(f"answered {words[:1]!r} to {verb.decode()}")
+
+    def _within(self, seconds: float | None) -> None:
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def _send(self, *parts: bytes) -> None:
+        try:
+            self.channel.send(b"".join(parts), self._deadline)
+        except (OSError, ValueError) as error:
+            raise self._gone(str(error) or "took no request in time") from error
+
+    def _more(self) -> None:
+        try:
+            data = self.channel.receive(self._deadline)
+        except TimeoutError as error:
+            raise self._gone("did not answer in time") from error
+        except (OSError, ValueError) as error:
+            raise self._gone(str(error)) from error
+        if not data:
+            raise self._gone("went away")
+        self._buffer += data
+
+    def _line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            self._more()
+        return self._take(self._buffer.index(b"\n") + 1)[:-1]
+
+    def _take(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            self._more()
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return data
+
+    def _gone(self, what: str) -> SandboxFailure:
+        said = self.channel.last_words()
+        return SandboxFailure(f"the sandbox {what}" + (f": {said.splitlines()[-1]}" if said else ""))
+
+
+def _name(path: str) -> bytes:
+    if "\0" in path:
+        raise FileFault("EINVAL", path.replace("\0", "\\0"), "a path cannot contain a NUL byte")
+    return path.encode(errors="surrogateescape")
