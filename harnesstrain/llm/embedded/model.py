@@ -50,6 +50,9 @@ class EmbeddedModel:
         if context_length < CELL_PADDING or context_length % CELL_PADDING:
             hint = f"give a multiple of {CELL_PADDING}"
             raise UsageError(f"a context length of {context_length} tokens cannot be had", hint=hint)
+        if file.context is not None and context_length > file.context:
+            message = f"{file.name} takes at most {file.context} tokens, not {context_length}"
+            raise UsageError(message, hint=f"give a context length of at most {file.context}")
         if max_running < 1 or (workers is not None and workers < 1) or kv_bound < 0:
             raise UsageError("max_running and workers are at least 1, kv_bound at least 0")
         library.check_machine()

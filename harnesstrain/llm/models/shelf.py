@@ -34,6 +34,8 @@ class ModelFile(Record):
     sha256: str
     size: int
     """Bytes."""
+    context: int | None = None
+    """Tokens it was trained to take; None: only the file knows."""
     system: str | None = None
     """What its template says when a conversation has no system message; None: nothing particular."""
 
@@ -86,6 +88,7 @@ class Shelf:
             path=path,
             sha256=sha256,
             size=facts.st_size,
+            context=listed.context if listed else None,
             system=listed.system if listed else None,
         )
 
