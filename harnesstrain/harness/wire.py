@@ -122,8 +122,8 @@ def error_answer(request: Id, kind: ErrorKind, message: str, **data: Any) -> dic
 
 
 def failure_answer(request: Id, error: HtError) -> dict[str, Any]:
-    """The error answer for a failure of the model: context_overflow, rate_limited, transport, else internal."""
-    kinds = {kind.value: kind for kind in ErrorKind}
+    """The error answer for a failure of the model: a refused request is `bad_params`, an unknown one `internal`."""
+    kinds = {kind.value: kind for kind in ErrorKind} | {"bad_request": ErrorKind.BAD_PARAMS}
     return error_answer(request, kinds.get(error.kind, ErrorKind.INTERNAL), error.message)
 
 
