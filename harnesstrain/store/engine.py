@@ -1,0 +1,175 @@
+"""One SQL database: reads in a snapshot, writes one at a time, errors in the project's own tree.
+
+A write transaction takes the write lock when it starts (`BEGIN IMMEDIATE`; on PostgreSQL an advisory lock), so it
+never has to give up half-way because somebody else wrote first.  Waiting is SQLite's busy timeout.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+
+from harnesstrain.core.errors import Busy, HtError, Prerequisite, StoreCorrupt, UsageError
+
+WAIT = 60.0
+"""Seconds a transaction waits for the write lock."""
+
+ADVISORY_KEY = 0x6874_7374_6F72
+"""PostgreSQL advisory lock of the writers of one database."""
+
+_WRITE = "ht_write"
+
+
+class Database:
+    """One database.  Safe to use from several threads; several processes may open the same one."""
+
+    def __init__(self, engine: sa.Engine, label: str) -> None:
+        self.engine = engine
+        self.label = label
+        """How messages call it: a path, or a URL without its password."""
+        self._queue = threading.Lock()
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether it is a file of this machine."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that sees one state of the database.  Raises HtError's tree only."""
+        with self._translated(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that holds the write lock from the start; committed when the block ends without an error.
+
+        Raises Busy (lock not had in time), Prerequisite (disk full, no permission), StoreCorrupt.
+        """
+        with self._queue, self._translated(), self.engine.connect() as connection:
+            connection = connection.execution_options(**{_WRITE: True})
+            with connection.begin():
+                if not self.sqlite:
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
+                yield connection
+
+    def now(self, connection: sa.Connection) -> float:
+        """Seconds since 1970 by the clock that all writers of this database share."""
+        if self.sqlite:
+            return time.time()
+        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
+    def close(self) -> None:
+        """Close every connection.  The last one to close a SQLite file folds its log back in."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise translated(error, self.label) from error
+
+
+def sqlite_database(path: Path, *, synchronous: str = "FULL") -> Database:
+    """The SQLite file at `path`.  `synchronous=FULL` survives a power cut after each commit, `NORMAL` any kill."""
+    url = sa.URL.create("sqlite", database=str(path))
+    engine = sa.create_engine(url, connect_args={"timeout": WAIT}, pool_size=8, max_overflow=-1)
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy's begin event below decides how transactions start
+        for pragma in (f"busy_timeout={int(WAIT * 1000)}", f"synchronous={synchronous}", "temp_store=MEMORY"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        writing = connection.get_execution_options().get(_WRITE, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return Database(engine, str(path))
+
+
+def use_wal(database: Database) -> None:
+    """Put a SQLite file into write-ahead mode.  The mode stays with the file.
+
+    The switch needs the file for itself and does not wait by itself, so it is tried until it succeeds.
+    """
+    deadline = time.monotonic() + WAIT
+    while True:
+        raw = database.engine.raw_connection()
+        try:
+            cursor = raw.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise translated(error, database.label) from error
+            time.sleep(0.02)
+        except sqlite3.Error as error:
+            raise translated(error, database.label) from error
+        finally:
+            raw.close()
+
+
+def server_database(url: str) -> Database:
+    """A PostgreSQL database by URL.  Raises UsageError (bad URL) or Prerequisite (driver missing)."""
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise UsageError("store URL is malformed", hint="postgresql+psycopg://user@host/database") from error
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername != "postgresql+psycopg":
+        hint = "use a directory, or postgresql+psycopg://user@host/database"
+        raise UsageError(f"no store on '{parsed.drivername}'", hint=hint)
+    try:
+        engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=8, max_overflow=-1)
+    except (ImportError, NoSuchModuleError) as error:
+        hint = "pip install 'harnesstrain[postgres]'"
+        raise Prerequisite("PostgreSQL needs a driver that is not installed", hint=hint) from error
+    return Database(engine, parsed.render_as_string(hide_password=True))
+
+
+def primary(error: BaseException) -> int:
+    """SQLite's primary result code of an error, 0 when it has none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return int(code) & 0xFF if code is not None else 0
+
+
+def translated(error: Exception, label: str) -> HtError:
+    """The project's error for a database driver's."""
+    cause: BaseException = error
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        cause = error.orig
+    said = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    code = primary(cause)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Busy(f"{label} is locked by another process", hint="wait for it to finish, then run this again")
+    if code == sqlite3.SQLITE_FULL:
+        return disk_full(label)
+    if code == sqlite3.SQLITE_IOERR:
+        hint = "check the disk's free space and health; what was committed is kept"
+        return Prerequisite(f"cannot read or write {label}: {said}", hint=hint)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        hint = "check that the folder exists and is writable"
+        return Prerequisite(f"cannot open {label}: {said}", hint=hint)
+    if code or isinstance(cause, sqlite3.Error):
+        return StoreCorrupt(f"{label}: {said}", hint="`ht fsck` says what is damaged")
+    if isinstance(error, DBAPIError) and (error.connection_invalidated or type(cause).__name__ == "OperationalError"):
+        return Prerequisite(f"cannot reach {label}: {said}", hint="check that the database server answers")
+    return StoreCorrupt(f"{label}: {said}", hint="`ht db check` says whether its schema fits")
+
+
+def disk_full(label: str) -> Prerequisite:
+    """The one error for a full disk, wherever it shows."""
+    hint = "free some space and run the same command again; what was committed is kept"
+    return Prerequisite(f"disk full: cannot write {label}", hint=hint)

@@ -1,0 +1,33 @@
+"""Removing what nothing names: files of killed processes, files that a run's file replaced, leases of the gone."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from harnesstrain.store import blobs, fsck, leases
+from harnesstrain.store.base import Collected
+from harnesstrain.store.engine import Database
+
+
+def collect(database: Database, traces: Path, blob_folder: Path, grace: float) -> Collected:
+    """Remove unnamed files older than `grace` seconds, emptied folders, and stale leases.
+
+    The grace is for files that another process has written and not yet named.  Raises StoreCorrupt when a record
+    cannot be read: what it names would be unknown, so nothing is removed.
+    """
+    files = set(fsck.listing(traces)) - fsck.named_traces(database, traces)
+    kept = {blobs.blob_path(blob_folder, digest) for digest in fsck.named_blobs(database)}
+    files |= set(fsck.listing(blob_folder)) - kept
+    count = size = 0
+    for path in sorted(files):
+        with suppress(FileNotFoundError):
+            status = path.lstat()
+            if time.time() - status.st_mtime < grace:
+                continue
+            path.unlink()
+            count, size = count + 1, size + status.st_size
+            with suppress(OSError):
+                path.parent.rmdir()
+    return Collected(files=count, bytes=size, leases=leases.drop_stale(database))

@@ -1,0 +1,68 @@
+"""The trace folder and the rows that name its files.  Files come first, rows second, deletions last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harnesstrain.core.errors import StoreCorrupt
+from harnesstrain.core.records.rollout import Rollout, Trace
+from harnesstrain.store import runs
+from harnesstrain.store.compact import compacted
+from harnesstrain.store.engine import Database
+from harnesstrain.store.traces import TraceFile, read_trace, rollout_path
+
+
+def commit(database: Database, folder: Path, rollout: Rollout, trace: Trace | None) -> Rollout:
+    """Write the trace file, then commit the row that names it.  Returns the committed rollout."""
+    if trace is None:
+        return runs.commit(database, rollout.model_copy(update={"trace": None}))
+    if trace.rollout != rollout.id:
+        raise ValueError(f"trace of rollout {trace.rollout[:8]} given for {rollout.id[:8]}")
+    file = TraceFile(trace)
+    named = rollout.model_copy(update={"trace": file.digest})
+    path = rollout_path(folder, rollout.run, rollout.id, file.digest)
+    file.write(path, rollout.task, rollout.seed)
+    committed = runs.commit(database, named)
+    if committed.trace != file.digest:
+        path.unlink(missing_ok=True)
+    return committed
+
+
+def trace(database: Database, folder: Path, rollout: Rollout) -> Trace:
+    """A rollout's trace.  Tried twice: completing a run moves it from one file to another."""
+    try:
+        return read_trace(folder, rollout, runs.state(database, rollout.run).file)
+    except StoreCorrupt:
+        return read_trace(folder, rollout, runs.state(database, rollout.run).file)
+
+
+def complete(database: Database, folder: Path, run: str) -> None:
+    """Compact a run's traces, record its completion, delete the files that this replaces."""
+    while True:
+        state = runs.state(database, run)
+        if state.complete:
+            break
+        try:
+            done = compacted(folder, run, state.rollouts, state.file, state.head)
+        except StoreCorrupt:
+            if runs.state(database, run) == state:
+                raise
+            continue
+        if runs.complete(database, done):
+            _replaced(folder, state.file, done.file)
+            break
+    _clean(folder, runs.state(database, run))
+
+
+def _replaced(folder: Path, former: str | None, now: str | None) -> None:
+    if former is not None and former != now:
+        (folder / former).unlink(missing_ok=True)
+
+
+def _clean(folder: Path, state: runs.RunState) -> None:
+    """Delete the files that the run's file holds.  A kill before this leaves them to the next completion or to `gc`."""
+    if state.file is None or not state.complete:
+        return
+    for rollout in state.rollouts:
+        if rollout.trace is not None:
+            rollout_path(folder, rollout.run, rollout.id, rollout.trace).unlink(missing_ok=True)
