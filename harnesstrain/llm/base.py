@@ -65,8 +65,8 @@ class Watched(Protocol):
 class EngineSpec(Record):
     """What is asked of an engine.  An engine refuses (UsageError) what it cannot honour; it never ignores it."""
 
-    engine: str = "embedded"
-    """Name in the registry group `engines`, or `module:Class`."""
+    engine: str = "auto"
+    """`auto`, a name in the registry group `engines`, or `module:Class`."""
     model: str | None = None
     """A model name or a path; None: the engine's own default."""
     context_length: int | None = None

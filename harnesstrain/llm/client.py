@@ -41,7 +41,8 @@ class OpenAIModel:
         """`base_url` usually ends in /v1.  `model`: its name there; None: the only one that is served.
 
         `timeout`: seconds for one attempt; `deadline`: seconds for all of them.  `patience` sets the rest too, and
-        replaces both.  `context_length`: tokens; needed where the server does not say it.  `body`: fields added to
+        replaces both.  `context_length`: tokens; needed where the server does not say it, a limit where it says more;
+        our own front decides by itself.  `body`: fields added to
         every request (None removes one); they become part of the identity.  `token_field`: the name under which the
         server wants the token limit.  `proxy`: URL of an HTTP proxy.
         `verify`: False, or a file of certificate authorities.

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.llm.base import EngineSpec, Model
+from harnesstrain.llm.choice import chosen
 from harnesstrain.llm.state import alive, read_state
 
 
@@ -26,22 +27,41 @@ class ConnectSpec(Record):
 
     url: str | None = None
     """An explicit base URL; wins over everything."""
+    state: Path | None = None
+    """Where a running server's state file would be; usually `.ht`."""
+    engine: str = "auto"
+    """Started in this process when there is neither URL nor server."""
     model: str | None = None
-    """The model's name at that URL."""
+    """The model's name at the URL, or the engine's model: a name or a path."""
     api_key: str | None = Field(default=None, repr=False, exclude=True)
-    """For that URL: the key itself.  Never shown, dumped or stored."""
+    """For the URL: the key itself.  Never shown, dumped or stored."""
     context_length: int | None = None
-    """For that URL: tokens, where the server does not say it."""
+    """Tokens.  A running server of ours decides by itself; another one is not expected to take more than it says."""
     max_running: int | None = None
     """Requests at once; None: what the endpoint takes."""
-    timeout: float = 600.0
+    script: Path | None = None
+    """For the scripted engine: its rules file."""
+    deterministic: bool = False
+    """Ask the engine for its deterministic settings."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """Engine-specific settings, by name."""
+    timeout: float = Field(default=600.0, gt=0)
     """Seconds for one attempt of a call."""
-    deadline: float = 900.0
+    deadline: float = Field(default=900.0, gt=0)
     """Seconds for a call with all its attempts."""
-    directory: Path | None = None
-    """Where a running server's state file would be; usually `.ht`."""
-    engine: EngineSpec = Field(default_factory=EngineSpec)
-    """Started in this process when there is neither URL nor server."""
+
+    def engine_spec(self) -> EngineSpec:
+        """What is asked of the engine in this process."""
+        return EngineSpec(
+            engine=self.engine,
+            model=self.model,
+            context_length=self.context_length,
+            max_running=self.max_running,
+            deterministic=self.deterministic,
+            script=self.script,
+            api_key=self.api_key,
+            options=self.options,
+        )
 
 
 @dataclass(frozen=True)
@@ -57,11 +77,11 @@ def route(spec: ConnectSpec) -> Route:
     """Which way `connect` would go."""
     if spec.url is not None:
         return Route(Way.URL, spec.url)
-    if spec.directory is not None:
-        state = read_state(spec.directory)
-        if state is not None and alive(state):
-            return Route(Way.SERVER, state.url)
-    return Route(Way.IN_PROCESS, spec.engine.engine)
+    if spec.state is not None:
+        server = read_state(spec.state)
+        if server is not None and alive(server):
+            return Route(Way.SERVER, server.url)
+    return Route(Way.IN_PROCESS, chosen(spec.engine_spec()).engine)
 
 
 def connect(spec: ConnectSpec) -> Model:
@@ -74,7 +94,7 @@ def connect(spec: ConnectSpec) -> Model:
     if found.way is Way.IN_PROCESS:
         from harnesstrain.llm.server import start_model
 
-        return start_model(spec.engine)
+        return start_model(spec.engine_spec())
     from harnesstrain.llm.client import OpenAIModel
 
     own = found.way is Way.SERVER

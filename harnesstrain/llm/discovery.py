@@ -44,18 +44,18 @@ def discover(
     entry = _entry(_listed(transport, patience, known=bool(model and context_length)), model)
     published = entry.get(OWN_FIELD)
     if published is not None:
-        return Discovery(_published(published, context_length, max_running, body), own=True)
+        return Discovery(_published(published, max_running, body), own=True)
     identity: dict[str, Any] = {name: _portable(name, entry[name]) for name in _FACTS if entry.get(name) is not None}
     identity.update(_server_facts(transport, patience, entry))
-    length = context_length or _length(entry) or identity.get("n_ctx")
-    if not isinstance(length, int) or length <= 0:
+    lengths = [value for value in (context_length, _length(entry), identity.get("n_ctx")) if isinstance(value, int)]
+    if not lengths or min(lengths) <= 0:
         raise UsageError("the endpoint does not say its context length", hint="give it (context_length, in tokens)")
     if body:
         identity["body"] = dict(body)
     endpoint = Endpoint(
         engine="external",
         model=str(entry["id"]),
-        context_length=length,
+        context_length=min(lengths),
         deterministic=False,
         max_running=max_running or _DEFAULT_RUNNING,
         identity=identity,
@@ -93,9 +93,7 @@ def _entry(listed: list[Mapping[str, Any]] | None, model: str | None) -> Mapping
     raise UsageError(f"the endpoint does not serve '{model}'", hint=f"it serves {_some(names) or 'nothing'}")
 
 
-def _published(
-    published: Any, context_length: int | None, max_running: int | None, body: Mapping[str, Any]
-) -> Endpoint:
+def _published(published: Any, max_running: int | None, body: Mapping[str, Any]) -> Endpoint:
     try:
         endpoint = Endpoint.model_validate(published)
     except ValidationError:
@@ -103,11 +101,6 @@ def _published(
             "the model server publishes a record that cannot be read here",
             hint="run the same version of harnesstrain on both sides",
         ) from None
-    if context_length is not None and context_length != endpoint.context_length:
-        raise UsageError(
-            f"the model server has a context of {endpoint.context_length} tokens, not {context_length}",
-            hint="leave the context length out, or restart the server with it",
-        )
     if body:
         raise UsageError("extra request fields are for foreign endpoints", hint="leave them out")
     if max_running is not None:

@@ -18,6 +18,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.registry import load
 from harnesstrain.llm.base import Engine, EngineSpec, Model, Watched
+from harnesstrain.llm.choice import chosen
 from harnesstrain.llm.state import LOG, ServerState, alive, birth, read_state, remove_state, starting, write_state
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,9 @@ class ServerPlan(Record):
     @property
     def asked(self) -> str:
         """Digest of what decides whether a running server is the one that is asked for."""
-        return self.engine.digest_of("engine", "model", "context_length", "deterministic", "script", "url", "options")
+        return chosen(self.engine).digest_of(
+            "engine", "model", "context_length", "deterministic", "script", "url", "options"
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class _Stop:
 
 def start_model(spec: EngineSpec) -> Model:
     """Start the engine that `spec` names.  Raises NotFound, ConfigError, UsageError, Prerequisite."""
+    spec = chosen(spec)
     engine: Engine = load("engines", spec.engine)()
     return engine.start(spec)
 
@@ -154,7 +158,7 @@ def _state(plan: ServerPlan, url: str, endpoint: Endpoint) -> ServerState:
         pid=pid,
         birth=born,
         url=url,
-        engine=plan.engine.engine,
+        engine=chosen(plan.engine).engine,
         asked=plan.asked,
         endpoint=endpoint,
         fingerprint=endpoint.fingerprint,
