@@ -53,8 +53,10 @@ class Channel:
 
     def ready(self, seconds: float) -> bool:
         """Whether something (a message or the end) can be read within `seconds`.  Raises Closed."""
+        poll = select.poll()
         try:
-            return bool(select.select([self._end], [], [], seconds)[0])
+            poll.register(self._end, select.POLLIN)
+            return bool(poll.poll(seconds * 1000))
         except (OSError, ValueError) as error:
             raise Closed(str(error)) from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ctypes as c
+import os
 import platform
 import sys
 from functools import cache
@@ -48,6 +49,8 @@ class Build(Record):
     """sha256 (hex) of the shared object, from the installed package's own record."""
     isa: str
     """Machine architecture and system."""
+    libm: str
+    """The C library whose sine, cosine and power the kernels call."""
 
 
 def shared_object() -> Path:
@@ -66,6 +69,7 @@ def build() -> Build:
         library=f"{WHEEL} {VERSION}",
         digest=base64.urlsafe_b64decode(padded).hex(),
         isa=f"{platform.machine()} {platform.system().lower()}",
+        libm=os.confstr("CS_GNU_LIBC_VERSION") or "" if sys.platform == "linux" else platform.mac_ver()[0],
     )
 
 

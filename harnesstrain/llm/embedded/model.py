@@ -70,6 +70,7 @@ class EmbeddedModel:
                 "library": build.library,
                 "build": build.digest,
                 "isa": build.isa,
+                "libm": build.libm,
                 "weights": file.sha256,
                 "template": chatml.template_digest(self._system),
                 "profile": PROFILE,

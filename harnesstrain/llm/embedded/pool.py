@@ -6,6 +6,7 @@ anew when it dies.  A request whose worker died is tried once more; then it fail
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import threading
@@ -46,6 +47,7 @@ class Pool:
         ]
         for attendant in self._attendants:
             attendant.start()
+        atexit.register(self.close)
 
     def complete(
         self, prompt: Prompt, sampling: Sampling, *, logprobs: bool = False, stop: StopSignal | None = None
@@ -101,6 +103,7 @@ class Pool:
                     process.kill()
         for attendant in self._attendants:
             attendant.join()
+        atexit.unregister(self.close)
 
     def _attend(self, number: int) -> None:
         """The life of one attendant."""

@@ -43,7 +43,6 @@ class WorkerProcess:
             stderr=self._log,
             pass_fds=[end.fileno() for end in theirs],
             start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
         for end in theirs:
             end.close()

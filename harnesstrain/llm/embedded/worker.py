@@ -12,12 +12,17 @@ import signal
 import socket
 import sys
 import threading
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from harnesstrain.core.errors import HtError
 from harnesstrain.llm.embedded.channel import Channel, Closed, failure
 from harnesstrain.llm.embedded.chatml import Prompt
-from harnesstrain.llm.embedded.evaluator import Evaluator
 from harnesstrain.llm.embedded.jobs import Job, Setup
+
+if TYPE_CHECKING:
+    from harnesstrain.llm.embedded.evaluator import Evaluator
 
 WATCH = 5.0
 """Seconds between looks at the parent, for when a forked sibling holds the socket open."""
@@ -35,14 +40,16 @@ class Worker:
 
     def run(self) -> None:
         """Load, say so, then serve until the parent is gone."""
+        from harnesstrain.llm.embedded.evaluator import Evaluator
+
         setup = Setup.model_validate(self._jobs.receive())
-        threading.Thread(target=self._take_in, daemon=True).start()
+        self._beside(self._take_in)
         try:
             evaluator = Evaluator(setup)
         except HtError as error:
             self._jobs.send(failure(error))
             return
-        threading.Thread(target=self._count, args=(evaluator,), daemon=True).start()
+        self._beside(lambda: self._count(evaluator))
         self._jobs.send({"ready": True})
         while True:
             job = self._waiting.get()
@@ -52,39 +59,47 @@ class Worker:
                 self._jobs.send(failure(error))
             else:
                 self._jobs.send({"done": done.model_dump(mode="json")})
-            self._aborted.discard(job.key)
 
     def _take_in(self) -> None:
-        """Read jobs and aborts; leave at the end of the stream."""
-        try:
-            while True:
-                while not self._jobs.ready(WATCH):
-                    if os.getppid() != self._parent:
-                        os._exit(0)
-                message = self._jobs.receive()
-                if "job" in message:
-                    self._waiting.put(Job.model_validate(message["job"]))
-                else:
-                    self._aborted.add(message["abort"])
-        except Closed:
-            os._exit(0)
+        """Read jobs and aborts."""
+        while True:
+            while not self._jobs.ready(WATCH):
+                if os.getppid() != self._parent:
+                    raise Closed("the parent is gone")
+            message = self._jobs.receive()
+            if "job" in message:
+                self._waiting.put(Job.model_validate(message["job"]))
+            else:
+                self._aborted.add(message["abort"])
 
     def _count(self, evaluator: Evaluator) -> None:
         """Answer token counts; may run beside an evaluation."""
-        try:
-            while True:
-                prompt = Prompt.model_validate(self._counts.receive())
-                try:
-                    self._counts.send({"count": evaluator.count(prompt)})
-                except HtError as error:
-                    self._counts.send(failure(error))
-        except Closed:
-            os._exit(0)
+        while True:
+            prompt = Prompt.model_validate(self._counts.receive())
+            try:
+                self._counts.send({"count": evaluator.count(prompt)})
+            except HtError as error:
+                self._counts.send(failure(error))
+
+    def _beside(self, serve: Callable[[], None]) -> None:
+        """Run `serve` in a thread; the process ends when it ends, and at once, also in the middle of a decode."""
+
+        def run() -> None:
+            try:
+                serve()
+            except Closed:
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+
+        threading.Thread(target=run, daemon=True).start()
 
 
 def main(arguments: list[str]) -> int:
     """Run a worker on the descriptors named in `arguments`; the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})  # before numpy and the library load
     jobs, counts, parent = (int(argument) for argument in arguments)
     try:
         Worker(Channel(socket.socket(fileno=jobs)), Channel(socket.socket(fileno=counts)), parent).run()

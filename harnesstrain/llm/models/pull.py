@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.core.records.base import Record
-from harnesstrain.llm.models import hub, parts
-from harnesstrain.llm.models.catalogue import DEFAULT, ENTRIES, Entry, entry
+from harnesstrain.llm.models import catalogue, hub, parts
+from harnesstrain.llm.models.catalogue import DEFAULT, Entry, entry
 from harnesstrain.llm.models.hub import SourceFailed
 from harnesstrain.llm.models.shelf import ModelFile, Shelf, content_digest
 
@@ -115,7 +115,7 @@ def listing(shelf: Shelf | None = None) -> tuple[Listed, ...]:
             path=found.path if (found := shelf.find(known)) else None,
             default=known.name == DEFAULT,
         )
-        for known in ENTRIES
+        for known in catalogue.ENTRIES
     )
 
 
