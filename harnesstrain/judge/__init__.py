@@ -8,6 +8,7 @@ base.py          the Criterion protocol (registry group `criteria`); Rule, Tally
 pareto.py        strict-pareto
 total.py         total-solves
 secondary.py     what breaks an exact tie: metrics with direction, empty value, loss
+certification.py what is known of each cell's environment
 bracket.py       infrastructure noise taken both ways; rule → verdict
 statistics.py    exact McNemar, detectable effect, Wilson interval
 early.py         when the rest cannot matter, and what to measure first

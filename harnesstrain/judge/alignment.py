@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harnesstrain.core.errors import StoreCorrupt, UsageError
 from harnesstrain.core.ids import short
-from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Excluded
+from harnesstrain.judge.certification import Evidence
 from harnesstrain.judge.comparison import FORKED, MISSING, NOT_CERTIFIED, NOT_NEEDED, Comparison, OpenCell, Pair
 
 
@@ -41,7 +42,7 @@ def compare(
     _check(base, cand)
     old = {(r.task, r.seed): r for r in latest_attempts(base_rollouts)}
     new = {(r.task, r.seed): r for r in latest_attempts(cand_rollouts)}
-    evidence = _Evidence(base.regime, certificates)
+    evidence = Evidence(base.regime, certificates)
     place = {task: index for index, task in enumerate(tasks)}
     cells = {*old, *new, *((task, seed) for task in tasks for seed in base.seeds)}
     pairs: list[Pair] = []
@@ -72,25 +73,6 @@ def compare(
     )
 
 
-class _Evidence:
-    """Env certificates of one regime by (task digest, chain); notes which were consulted."""
-
-    def __init__(self, regime: str, certificates: Iterable[Certificate]) -> None:
-        self.consulted: set[str] = set()
-        self._found: dict[tuple[str | None, str | None], list[Certificate]] = {}
-        for one in certificates:
-            if one.kind == "env" and one.regime == regime:
-                self._found.setdefault((one.task_digest, one.chain), []).append(one)
-
-    def of(self, rollout: Rollout) -> Sequence[Certificate]:
-        found = self._found.get((rollout.task_digest, rollout.chain_digest), [])
-        self.consulted.update(one.id for one in found)
-        return found
-
-    def forked(self, rollout: Rollout) -> Certificate | None:
-        return next((one for one in self.of(rollout) if one.result is Certified.FORKED), None)
-
-
 def _check(base: Run, cand: Run) -> None:
     differing: Mapping[str, tuple[object, object]] = {
         "regimes": (short(base.regime), short(cand.regime)),
@@ -110,7 +92,7 @@ def _check(base: Run, cand: Run) -> None:
             )
 
 
-def _barred(before: Rollout, evidence: _Evidence, certified: bool) -> Excluded | None:
+def _barred(before: Rollout, evidence: Evidence, certified: bool) -> Excluded | None:
     if before.outcome is Outcome.FORKED:
         return Excluded(task=before.task, seed=before.seed, reason=FORKED, detail=before.detail)
     if (cert := evidence.forked(before)) is not None:

@@ -1,0 +1,65 @@
+"""Looking up env certificates.  One is inherited only when regime, task digest and chain digest all match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.rollout import Rollout
+from harnesstrain.judge.comparison import NOT_CERTIFIED
+
+
+class CertifiedCell(Record):
+    """What is known of one cell's environment."""
+
+    task: str
+    seed: int
+    result: str
+    """exact, equivalent, no_chain, forked or not_certified."""
+    certificate: Certificate | None = None
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the chain was reproduced, or there was none to reproduce."""
+        return self.result in (Certified.EXACT, Certified.EQUIVALENT, Certified.NO_CHAIN)
+
+
+class Evidence:
+    """Env certificates of one regime by (task digest, chain); notes which were consulted."""
+
+    def __init__(self, regime: str, certificates: Iterable[Certificate]) -> None:
+        self.consulted: set[str] = set()
+        """Ids of the certificates that any answer rests on."""
+        self._found: dict[tuple[str | None, str | None], list[Certificate]] = {}
+        for one in certificates:
+            if one.kind == "env" and one.regime == regime:
+                self._found.setdefault((one.task_digest, one.chain), []).append(one)
+
+    def of(self, rollout: Rollout) -> Sequence[Certificate]:
+        """The certificates of a rollout's chain."""
+        found = self._found.get((rollout.task_digest, rollout.chain_digest), [])
+        self.consulted.update(one.id for one in found)
+        return found
+
+    def forked(self, rollout: Rollout) -> Certificate | None:
+        """The certificate that says this chain forked, if one does.  One fork outweighs any number of successes."""
+        return next((one for one in self.of(rollout) if one.result is Certified.FORKED), None)
+
+
+def certification(
+    regime: str, rollouts: Iterable[Rollout], certificates: Iterable[Certificate]
+) -> tuple[CertifiedCell, ...]:
+    """What is known of each rollout's environment, in the order given."""
+    evidence = Evidence(regime, certificates)
+    return tuple(_cell(rollout, evidence) for rollout in rollouts)
+
+
+def _cell(rollout: Rollout, evidence: Evidence) -> CertifiedCell:
+    found = evidence.of(rollout)
+    cert = evidence.forked(rollout) or (found[0] if found else None)
+    if cert is not None:
+        result = cert.result.value
+    else:
+        result = NOT_CERTIFIED if rollout.chain_digest is not None else Certified.NO_CHAIN.value
+    return CertifiedCell(task=rollout.task, seed=rollout.seed, result=result, certificate=cert)

@@ -1,0 +1,34 @@
+"""Explain what happened, from the store alone.
+
+Read this to learn what a report says and where each number comes from.  May import: judge, store's named results, core;
+nothing that can run something.
+
+source.py     what is read: the part of the store without side effects
+records.py    Report, as data
+build.py      records → Report
+history.py    rows for `ht log`, the state for `ht status`, the solve curve
+sections.py   a Report as titled parts in reading order
+tables.py     one table as aligned text or Markdown
+plain.py      foreign text made safe to show
+render.py     to_text, to_markdown, to_json
+"""
+
+from harnesstrain.stages.report.build import ReportSpec, build
+from harnesstrain.stages.report.history import LogRow, Score, Status, log, sparkline, status
+from harnesstrain.stages.report.records import Report
+from harnesstrain.stages.report.render import to_json, to_markdown, to_text
+
+__all__ = [
+    "LogRow",
+    "Report",
+    "ReportSpec",
+    "Score",
+    "Status",
+    "build",
+    "log",
+    "sparkline",
+    "status",
+    "to_json",
+    "to_markdown",
+    "to_text",
+]

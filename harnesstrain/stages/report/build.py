@@ -1,0 +1,283 @@
+"""From the store's records to a Report.  Nothing is measured, executed or fetched here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.ids import short
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.candidate import Candidate
+from harnesstrain.core.records.certificate import Certificate
+from harnesstrain.core.records.llm import Endpoint
+from harnesstrain.core.records.rollout import Rollout, latest_attempts
+from harnesstrain.core.records.run import Regime, Run
+from harnesstrain.core.records.verdict import Excluded, Promotion, Verdict
+from harnesstrain.judge import Comparison, compare, levers
+from harnesstrain.judge.certification import certification
+from harnesstrain.judge.comparison import NOT_CERTIFIED
+from harnesstrain.judge.transitions import transitions
+from harnesstrain.stages.report.history import epoch_rows, flipped, score
+from harnesstrain.stages.report.plain import cleaned, one_line
+from harnesstrain.stages.report.records import (
+    Ancestor,
+    Certification,
+    Header,
+    Measured,
+    MemoShown,
+    ModelShown,
+    Report,
+    VerdictShown,
+)
+from harnesstrain.stages.report.source import Records
+
+
+class ReportSpec(Record):
+    """What to report on.  Nothing given: the newest verdict, else the newest run."""
+
+    verdict: str | None = None
+    """Verdict id."""
+    base_run: str | None = None
+    cand_run: str | None = None
+    """Without it, `base_run` alone is reported."""
+
+
+class _Chosen(Record):
+    base: Run
+    cand: Run | None
+    verdict: Verdict | None
+
+
+def build(records: Records, spec: ReportSpec | None = None) -> Report:
+    """The report.  Byte for byte the same for the same records.
+
+    Raises NotFound (nothing was measured, an unknown id) or UsageError (the runs are not comparable).
+    """
+    chosen = _choose(records, spec or ReportSpec())
+    regime, endpoint = _regime(records, chosen.base)
+    certificates = list(records.certificates())
+    before = latest_attempts(records.rollouts(chosen.base.id))
+    after = latest_attempts(records.rollouts(chosen.cand.id)) if chosen.cand else []
+    tasks = _tasks(records, chosen.base, before)
+    comparison = _compare(chosen, before, after, certificates, tasks, regime)
+    certified = _certification(chosen.base, before, certificates)
+    report = Report(
+        header=_header(chosen, regime, endpoint, tasks),
+        certification=certified,
+        epochs=epoch_rows(records),
+        verdict=_verdict(chosen.verdict, comparison),
+        base=chosen.verdict.base if chosen.verdict else (comparison.base if comparison else levers(before)),
+        cand=chosen.verdict.cand if chosen.verdict else (comparison.cand if comparison else None),
+        excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
+        unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
+        transitions=transitions(comparison) if comparison else (),
+        holdout=_elsewhere(records, chosen.base),
+        lineage=_lineage(records),
+        memo=_memo(records),
+        warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified)),
+    )
+    return Report.model_validate(cleaned(report.model_dump(mode="json")))
+
+
+def _choose(records: Records, spec: ReportSpec) -> _Chosen:
+    if spec.cand_run is not None and spec.base_run is None:
+        raise UsageError("a candidate's run needs a baseline's run to compare with", hint="name both")
+    if spec.base_run is not None:
+        cand = records.run(spec.cand_run) if spec.cand_run else None
+        judged = [v for v in records.verdicts() if (v.base_run, v.cand_run) == (spec.base_run, spec.cand_run)]
+        return _Chosen(base=records.run(spec.base_run), cand=cand, verdict=judged[-1] if judged else None)
+    verdicts = list(records.verdicts())
+    if spec.verdict is not None or verdicts:
+        verdict = records.verdict(spec.verdict) if spec.verdict is not None else verdicts[-1]
+        return _Chosen(base=records.run(verdict.base_run), cand=records.run(verdict.cand_run), verdict=verdict)
+    runs = list(records.runs())
+    if not runs:
+        raise NotFound("nothing was measured yet", hint="`ht evaluate` measures the baseline")
+    return _Chosen(base=runs[-1], cand=None, verdict=None)
+
+
+def _regime(records: Records, run: Run) -> tuple[Regime | None, Endpoint | None]:
+    try:
+        regime = records.regime(run.regime)
+    except NotFound:
+        return None, None
+    try:
+        return regime, records.endpoint(regime.endpoint)
+    except NotFound:
+        return regime, None
+
+
+def _tasks(records: Records, run: Run, rollouts: Sequence[Rollout]) -> tuple[str, ...]:
+    try:
+        return tuple(task.name for task in records.panel(run.panel).tasks)
+    except NotFound:
+        return tuple(dict.fromkeys(rollout.task for rollout in rollouts))
+
+
+def _compare(
+    chosen: _Chosen,
+    before: Sequence[Rollout],
+    after: Sequence[Rollout],
+    certificates: Sequence[Certificate],
+    tasks: Sequence[str],
+    regime: Regime | None,
+) -> Comparison | None:
+    if chosen.cand is None:
+        return None
+    deterministic = regime.deterministic if regime else True
+    return compare(chosen.base, chosen.cand, before, after, certificates, tasks=tasks, deterministic=deterministic)
+
+
+def _header(chosen: _Chosen, regime: Regime | None, endpoint: Endpoint | None, tasks: Sequence[str]) -> Header:
+    base, cand = chosen.base, chosen.cand
+    model = None
+    if endpoint is not None and regime is not None:
+        model = ModelShown(
+            engine=endpoint.engine,
+            model=endpoint.model,
+            fingerprint=endpoint.fingerprint,
+            deterministic=regime.deterministic,
+        )
+    sampling = regime.sampling if regime else None
+    return Header(
+        base_commit=base.commit,
+        cand_commit=cand.commit if cand else None,
+        base_run=base.id,
+        cand_run=cand.id if cand else None,
+        panel=base.panel_name,
+        panel_digest=base.panel,
+        split=base.split,
+        tasks=len(tasks),
+        seeds=base.seeds,
+        regime=base.regime,
+        model=model,
+        sandbox=f"{regime.sandbox.kind}, network {regime.sandbox.network}" if regime else "",
+        grading=regime.grading if regime else "",
+        sampling=f"temperature {sampling.temperature:g}, seed {sampling.seed}, {sampling.max_tokens} tokens a call"
+        if sampling
+        else "",
+    )
+
+
+def _certification(run: Run, rollouts: Sequence[Rollout], certificates: Iterable[Certificate]) -> Certification:
+    results: dict[str, list[str]] = {}
+    cells = certification(run.regime, rollouts, certificates)
+    for cell in cells:
+        name = f"{cell.task}#{cell.seed}" if len(run.seeds) > 1 else cell.task
+        results.setdefault(cell.result, []).append(name)
+    return Certification(
+        certified=sum(cell.reproduced for cell in cells),
+        cells=len(cells),
+        results={result: tuple(sorted(names)) for result, names in sorted(results.items())},
+    )
+
+
+def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictShown | None:
+    if comparison is None:
+        return None
+    source = verdict or comparison
+    return VerdictShown(
+        id=verdict.id if verdict else None,
+        criterion=verdict.criterion if verdict else None,
+        decision=verdict.decision.value if verdict else None,
+        loss=verdict.loss if verdict else None,
+        sentence=verdict.sentence if verdict else "compared, not judged",
+        gained=source.gained,
+        lost=source.lost,
+        hollow=source.hollow,
+        p_value=source.p_value,
+        detectable=source.detectable,
+        proven_unchanged=source.proven_unchanged,
+        compared=source.base.cells,
+    )
+
+
+def _elsewhere(records: Records, base: Run) -> tuple[Measured, ...]:
+    found = []
+    for summary in records.summaries():
+        scored = score(summary)
+        if scored is None or summary.split in (None, base.split):
+            continue
+        if records.run(summary.run).regime != base.regime:
+            continue
+        found.append(
+            Measured(
+                run=summary.run,
+                commit=summary.commit,
+                split=summary.split or "all",
+                solved=scored.solved,
+                cells=scored.cells,
+                unmeasurable=scored.unmeasurable,
+                complete=summary.complete,
+                interval=scored.interval,
+            )
+        )
+    return tuple(found)
+
+
+def _lineage(records: Records) -> tuple[Ancestor, ...]:
+    verdicts = {verdict.id: verdict for verdict in records.verdicts()}
+    candidates = {candidate.commit: candidate for candidate in records.candidates()}
+    numbers = {epoch.promotion: epoch.number for epoch in records.epochs()}
+    return tuple(
+        _ancestor(one, verdicts.get(one.verdict or ""), candidates.get(one.new), numbers.get(one.id))
+        for one in records.promotions()
+    )
+
+
+def _ancestor(
+    promotion: Promotion, verdict: Verdict | None, candidate: Candidate | None, epoch: int | None
+) -> Ancestor:
+    return Ancestor(
+        old=promotion.old,
+        new=promotion.new,
+        state=promotion.state,
+        epoch=epoch,
+        hypothesis=one_line(candidate.hypothesis) if candidate else "",
+        gained=flipped(verdict.gained) if verdict else (),
+        lost=flipped(verdict.lost) if verdict else (),
+        verdict=promotion.verdict,
+    )
+
+
+def _memo(records: Records) -> MemoShown | None:
+    memo = records.memo()
+    return MemoShown(text=memo.text, epoch=memo.epoch, author=memo.author) if memo else None
+
+
+def _excluded(comparison: Comparison | None) -> tuple[Excluded, ...]:
+    return (*comparison.excluded, *comparison.absent) if comparison else ()
+
+
+def _unmeasured(comparison: Comparison | None, rollouts: Iterable[Rollout]) -> tuple[Excluded, ...]:
+    if comparison is not None:
+        return comparison.unmeasurable
+    failed = (rollout for rollout in rollouts if not rollout.outcome.scorable)
+    return tuple(Excluded(task=r.task, seed=r.seed, reason=r.outcome.value, detail=r.detail) for r in failed)
+
+
+def _warnings(
+    records: Records,
+    chosen: _Chosen,
+    regime: Regime | None,
+    rollouts: Sequence[Rollout],
+    certified: Certification,
+) -> Iterator[str]:
+    """What limits belief, in sentences."""
+    if regime is None:
+        yield "The regime of these runs is not in the store."
+    elif not regime.deterministic:
+        yield "The model endpoint does not repeat itself: a flip may be chance; read the p-value, not the diff."
+    loose = sum(not rollout.isolated for rollout in rollouts)
+    if loose:
+        yield f"{loose} of {len(rollouts)} rollouts were not isolated: a harness could reach the machine."
+    for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):
+        if run is not None and not records.is_complete(run.id):
+            yield f"The {name}'s run {short(run.id)} is not complete; `ht evaluate` resumes it."
+    missing = len(certified.results.get(NOT_CERTIFIED, ()))
+    if missing:
+        yield f"{missing} of {certified.cells} cells were never certified; `ht certify env` re-executes their chains."
+    if chosen.cand is not None and chosen.base.split == "train":
+        measured = {one.commit for one in records.summaries() if one.split not in (None, "train") and one.complete}
+        if chosen.cand.commit not in measured:
+            yield "The candidate was not measured on the holdout split."

@@ -1,0 +1,248 @@
+"""What happened so far, from records: rows for `ht log`, the state of things for `ht status`, the solve curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.candidate import Candidate, CandidateStatus
+from harnesstrain.core.records.verdict import Decision, Epoch, Flip, Promotion, Verdict
+from harnesstrain.judge.statistics import Interval, wilson
+from harnesstrain.stages.report.plain import one_line
+from harnesstrain.stages.report.records import EpochRow
+from harnesstrain.stages.report.source import Records
+from harnesstrain.store.base import RunSummary
+
+OPEN = ("started", "proposed", "judged")
+"""States of an epoch that the next `ht epoch` continues."""
+MARKS = {
+    "promoted": "▲",
+    "selected": "△",
+    "rejected": "×",
+    "unmeasurable": "?",
+    "skipped": "○",
+    "failed": "!",
+    "candidate": "·",
+}
+"""One glyph per state; a state is always written out beside it."""
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class Score(Record):
+    """Solves of one run."""
+
+    solved: int
+    cells: int
+    unmeasurable: int
+
+    @property
+    def interval(self) -> Interval:
+        """95 % Wilson interval over the scorable cells."""
+        return wilson(self.solved, self.cells - self.unmeasurable)
+
+
+class LogRow(Record):
+    """One line of `ht log`: a candidate, or an epoch that got none."""
+
+    epoch: int | None
+    """None: proposed by hand."""
+    state: str
+    """promoted, selected, rejected, unmeasurable, skipped, failed, candidate (not judged yet), or an open epoch's."""
+    candidate: str | None
+    commit: str | None
+    hypothesis: str
+    reason: str
+    gained: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    score: Score | None = None
+    """Of the candidate's run."""
+    verdict: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """The state's glyph."""
+        return MARKS.get(self.state, "·")
+
+
+class Status(Record):
+    """Where things stand."""
+
+    baseline: str | None
+    """The commit last promoted to or measured from; None: nothing was measured yet."""
+    baseline_score: Score | None
+    epochs: int
+    promoted: int
+    open_epoch: EpochRow | None
+    """The epoch that the next `ht epoch` continues."""
+    failures: int
+    """Epochs without a valid candidate at the end, in a row."""
+    incomplete_runs: tuple[str, ...]
+    candidates: int
+    verdicts: int
+
+
+def score(summary: RunSummary | None) -> Score | None:
+    """A run's solves; None without a rollout."""
+    if summary is None or not summary.cells:
+        return None
+    return Score(solved=summary.solved, cells=summary.cells, unmeasurable=summary.cells - summary.scorable)
+
+
+def scores(records: Records) -> dict[str, Score]:
+    """Solves of every run that has a rollout, by run id."""
+    found = {summary.run: score(summary) for summary in records.summaries()}
+    return {run: one for run, one in found.items() if one is not None}
+
+
+def log(records: Records) -> tuple[LogRow, ...]:
+    """Every candidate and every epoch without one, oldest first; epochs in their order, hand-made candidates last."""
+    candidates = {candidate.id: candidate for candidate in records.candidates()}
+    verdicts = list(records.verdicts())
+    promoted = _promoted(records.promotions())
+    solves = scores(records)
+    rows: list[LogRow] = []
+    used: set[str] = set()
+    for epoch in sorted(records.epochs(), key=lambda e: e.number):
+        candidate = candidates.get(epoch.candidate or "")
+        verdict = _of_epoch(epoch, candidate, verdicts)
+        if candidate is not None:
+            used.add(candidate.id)
+        rows.append(_row(epoch, epoch.state, candidate, verdict, epoch.reason, solves.get(epoch.cand_run or "")))
+    for candidate in candidates.values():
+        if candidate.id in used:
+            continue
+        verdict = _newest(verdicts, candidate.commit)
+        state = _state_by_hand(candidate, verdict, promoted)
+        reason = candidate.reason or (verdict.sentence if verdict else "")
+        rows.append(_row(None, state, candidate, verdict, reason, solves.get(verdict.cand_run) if verdict else None))
+    return tuple(rows)
+
+
+def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
+    """One row per epoch, in order."""
+    candidates = {candidate.id: candidate for candidate in records.candidates()}
+    verdicts = list(records.verdicts())
+    solves = scores(records)
+    rows = []
+    for epoch in sorted(records.epochs(), key=lambda e: e.number):
+        candidate = candidates.get(epoch.candidate or "")
+        verdict = _of_epoch(epoch, candidate, verdicts)
+        base, cand = solves.get(epoch.base_run or ""), solves.get(epoch.cand_run or "")
+        rows.append(
+            EpochRow(
+                number=epoch.number,
+                state=epoch.state,
+                candidate=epoch.candidate,
+                commit=candidate.commit if candidate else None,
+                hypothesis=one_line(candidate.hypothesis) if candidate else "",
+                solved=cand.solved if cand else None,
+                base_solved=base.solved if base else None,
+                cells=cand.cells if cand else (base.cells if base else None),
+                interval=cand.interval if cand else None,
+                gained=flipped(verdict.gained) if verdict else (),
+                lost=flipped(verdict.lost) if verdict else (),
+                verdict=verdict.id if verdict else None,
+                reason=one_line(epoch.reason),
+            )
+        )
+    return tuple(rows)
+
+
+def status(records: Records, baseline: str | None = None) -> Status:
+    """Where things stand, from records alone.  Who is at work right now is the leases' to say.
+
+    `baseline`: where the branch stands, when the caller can ask git; None: what the records say last.
+    """
+    epochs = epoch_rows(records)
+    stored = sorted(records.epochs(), key=lambda e: e.number)
+    done = [promotion for promotion in records.promotions() if promotion.state == "done"]
+    summaries = list(records.summaries())
+    if baseline is None:
+        known = [*(one.commit for one in summaries[-1:]), *(e.base for e in stored[-1:]), *(p.new for p in done[-1:])]
+        baseline = known[-1] if known else None
+    measured = [one for one in summaries if one.commit == baseline and one.split in (None, "train")]
+    failures = 0
+    for epoch in reversed(stored):
+        if epoch.state not in ("skipped", "failed"):
+            break
+        failures += 1
+    return Status(
+        baseline=baseline,
+        baseline_score=score(measured[-1]) if measured else None,
+        epochs=len(stored),
+        promoted=sum(epoch.state == "promoted" for epoch in stored),
+        open_epoch=epochs[-1] if epochs and epochs[-1].state in OPEN else None,
+        failures=failures,
+        incomplete_runs=tuple(one.run for one in summaries if not one.complete),
+        candidates=sum(1 for c in records.candidates() if c.status is CandidateStatus.CANDIDATE),
+        verdicts=sum(1 for _ in records.verdicts()),
+    )
+
+
+def curve(epochs: Sequence[EpochRow]) -> tuple[int, ...]:
+    """Solves of the baseline before each epoch, then of the last promoted candidate."""
+    points = [row.base_solved for row in epochs if row.base_solved is not None]
+    if epochs and epochs[-1].state == "promoted" and epochs[-1].solved is not None:
+        points.append(epochs[-1].solved)
+    return tuple(points)
+
+
+def sparkline(points: Sequence[int], top: int) -> str:
+    """The points as block glyphs; `top` is full height."""
+    return "".join(_BARS[round(min(p, top) * (len(_BARS) - 1) / top)] if top > 0 else _BARS[0] for p in points)
+
+
+def flipped(flips: Iterable[Flip]) -> tuple[str, ...]:
+    """The tasks of flips, each once, in order."""
+    return tuple(dict.fromkeys(flip.task for flip in flips))
+
+
+def _row(
+    epoch: Epoch | None,
+    state: str,
+    candidate: Candidate | None,
+    verdict: Verdict | None,
+    reason: str,
+    scored: Score | None,
+) -> LogRow:
+    return LogRow(
+        epoch=epoch.number if epoch else None,
+        state=state,
+        candidate=candidate.id if candidate else None,
+        commit=candidate.commit if candidate else None,
+        hypothesis=one_line(candidate.hypothesis) if candidate else "",
+        reason=one_line(reason),
+        gained=flipped(verdict.gained) if verdict else (),
+        lost=flipped(verdict.lost) if verdict else (),
+        score=scored,
+        verdict=verdict.id if verdict else None,
+    )
+
+
+def _state_by_hand(candidate: Candidate, verdict: Verdict | None, promoted: set[str]) -> str:
+    if candidate.status is CandidateStatus.NO_CANDIDATE:
+        return "skipped"
+    if candidate.status is CandidateStatus.INVALID:
+        return "failed"
+    if candidate.commit in promoted:
+        return "promoted"
+    if verdict is None:
+        return "candidate"
+    return {Decision.SELECTED: "selected", Decision.REJECTED: "rejected"}.get(verdict.decision, "unmeasurable")
+
+
+def _promoted(promotions: Iterable[Promotion]) -> set[str]:
+    return {promotion.new for promotion in promotions if promotion.state == "done"}
+
+
+def _of_epoch(epoch: Epoch, candidate: Candidate | None, verdicts: Sequence[Verdict]) -> Verdict | None:
+    for verdict in verdicts:
+        if verdict.id == epoch.verdict:
+            return verdict
+    pairs = [v for v in verdicts if v.base_run == epoch.base_run and v.cand_run == epoch.cand_run]
+    return pairs[-1] if candidate is not None and pairs else None
+
+
+def _newest(verdicts: Sequence[Verdict], commit: str | None) -> Verdict | None:
+    found = [verdict for verdict in verdicts if commit is not None and verdict.cand_commit == commit]
+    return found[-1] if found else None

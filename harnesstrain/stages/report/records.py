@@ -1,0 +1,149 @@
+"""The report as data.  What a renderer shows is here and nowhere else."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.verdict import Excluded, Flip, Levers
+from harnesstrain.judge.statistics import Interval
+from harnesstrain.judge.transitions import Transition
+
+REPORT_SCHEMA = 1
+
+
+class ModelShown(Record):
+    """The frozen model."""
+
+    engine: str
+    model: str
+    fingerprint: str
+    deterministic: bool
+
+
+class Header(Record):
+    """What was measured, under what."""
+
+    base_commit: str
+    cand_commit: str | None
+    """None: only a baseline was measured."""
+    base_run: str
+    cand_run: str | None
+    panel: str
+    """Name."""
+    panel_digest: str
+    split: str | None
+    tasks: int
+    seeds: tuple[int, ...]
+    regime: str
+    """Digest."""
+    model: ModelShown | None
+    """None: the store does not know the regime's endpoint."""
+    sandbox: str = ""
+    """Kind and network mode."""
+    grading: str = ""
+    sampling: str = ""
+    """Temperature, seed, completion tokens, in words."""
+
+
+class Certification(Record):
+    """How much of the baseline's panel was shown to be deterministic."""
+
+    certified: int
+    """Cells whose chain was reproduced, and those that executed nothing."""
+    cells: int
+    results: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Cells by result: exact, equivalent, no_chain, forked, not_certified."""
+
+
+class EpochRow(Record):
+    """One turn of the loop."""
+
+    number: int
+    state: str
+    candidate: str | None = None
+    """Candidate id."""
+    commit: str | None = None
+    hypothesis: str = ""
+    solved: int | None = None
+    """By the candidate, over all of its cells."""
+    base_solved: int | None = None
+    cells: int | None = None
+    interval: Interval | None = None
+    """95 % Wilson interval of solved/cells."""
+    gained: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    verdict: str | None = None
+    reason: str = ""
+
+
+class VerdictShown(Record):
+    """What was decided, or, when nobody judged, what the comparison alone says."""
+
+    id: str | None
+    criterion: str | None
+    decision: str | None
+    loss: float | None
+    sentence: str
+    gained: tuple[Flip, ...]
+    lost: tuple[Flip, ...]
+    hollow: tuple[Flip, ...]
+    p_value: float
+    detectable: int
+    proven_unchanged: int
+    compared: int
+    """Cells measured on both sides."""
+
+
+class Measured(Record):
+    """A run outside the training split, e.g. holdout."""
+
+    run: str
+    commit: str
+    split: str
+    solved: int
+    cells: int
+    unmeasurable: int
+    complete: bool
+    interval: Interval
+
+
+class Ancestor(Record):
+    """One promotion."""
+
+    old: str
+    new: str
+    state: str
+    epoch: int | None
+    hypothesis: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    verdict: str | None
+
+
+class MemoShown(Record):
+    """The estimator's running diagnosis."""
+
+    text: str
+    epoch: int | None
+    author: str
+
+
+class Report(Record):
+    """What happened, and whether to believe it.  A function of the store's records alone: no clock, no host."""
+
+    schema_version: int = REPORT_SCHEMA
+    header: Header
+    certification: Certification
+    epochs: tuple[EpochRow, ...] = ()
+    verdict: VerdictShown | None = None
+    base: Levers
+    cand: Levers | None = None
+    excluded: tuple[Excluded, ...] = ()
+    unmeasurable: tuple[Excluded, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    holdout: tuple[Measured, ...] = ()
+    lineage: tuple[Ancestor, ...] = ()
+    memo: MemoShown | None = None
+    warnings: tuple[str, ...] = ()
+    """What limits belief: not isolated, not deterministic, not certified, incomplete."""

@@ -1,0 +1,268 @@
+"""The parts of a report in reading order, each as a title with sentences, a table or a text.  Renderers only lay out.
+
+Order: what limits belief, what was measured, the loop so far, the verdict and its flips, levers, what was left out, how
+outcomes moved, holdout, lineage, memo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from harnesstrain.core.ids import short
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.verdict import Excluded, Flip, Levers
+from harnesstrain.stages.report.history import MARKS, curve, sparkline
+from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
+from harnesstrain.stages.report.tables import Table
+
+NONE = "–"
+"""Shown where there is no value."""
+
+
+class Part(Record):
+    """One section of the page."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    table: Table | None = None
+    text: str = ""
+    """Free text of an estimator: shown as it is, never as markup."""
+
+
+def title(report: Report) -> str:
+    """The page's title."""
+    head = report.header
+    cand = f" → {short(head.cand_commit)}" if head.cand_commit else ""
+    return f"Report {short(head.base_commit)}{cand}"
+
+
+def parts(report: Report) -> tuple[Part, ...]:
+    """Every section that has something to say."""
+    return tuple(
+        part
+        for part in (
+            _measured(report),
+            _warnings(report),
+            _epochs(report),
+            _verdict(report),
+            _flips(report),
+            _levers(report),
+            _left_out(report),
+            _transitions(report),
+            _holdout(report),
+            _lineage(report),
+            _memo(report),
+        )
+        if part.sentences or part.table or part.text
+    )
+
+
+def _measured(report: Report) -> Part:
+    head = report.header
+    seeds = f"{len(head.seeds)} seed{'s' if len(head.seeds) != 1 else ''}"
+    lines = [f"Panel {head.panel} ({head.split or 'all splits'}): {head.tasks} tasks × {seeds}."]
+    if head.model is not None:
+        repeat = "repeats itself" if head.model.deterministic else "does not repeat itself"
+        lines.append(f"Model {head.model.model} on {head.model.engine} {short(head.model.fingerprint)}; it {repeat}.")
+    if head.sandbox:
+        lines.append(f"Sandbox {head.sandbox}. Grading {head.grading}. Sampling: {head.sampling}.")
+    runs = f"runs {short(head.base_run)} and {short(head.cand_run)}" if head.cand_run else f"run {short(head.base_run)}"
+    lines.append(f"Regime {short(head.regime)}, {runs}.")
+    lines.append(_certified(report))
+    return Part(title="What was measured", sentences=tuple(lines))
+
+
+def _certified(report: Report) -> str:
+    shown = report.certification
+    bad = [
+        f"{result.replace('_', ' ')}: {_names(cells)}"
+        for result, cells in shown.results.items()
+        if result in ("forked", "not_certified")
+    ]
+    return f"Certified: {shown.certified} of {shown.cells} cells" + (f" ({'; '.join(bad)})." if bad else ".")
+
+
+def _warnings(report: Report) -> Part:
+    return Part(title="Read with care", sentences=report.warnings)
+
+
+def _epochs(report: Report) -> Part:
+    if not report.epochs:
+        return Part(title="Epochs")
+    top = max((row.cells or 0 for row in report.epochs), default=0)
+    points = curve(report.epochs)
+    ends = f"Baseline solves {sparkline(points, top)}  {points[0]} → {points[-1]} of {top}." if points else ""
+    table = Table(
+        heads=("epoch", "state", "candidate", "solved", "95 %", "+", "−", "hypothesis", "reason"),
+        rows=tuple(_epoch(row) for row in report.epochs),
+        right=("epoch", "solved", "+", "−"),
+    )
+    return Part(title="Epochs", sentences=(ends,) if ends else (), table=table)
+
+
+def _epoch(row: EpochRow) -> tuple[str, ...]:
+    solved = NONE if row.solved is None else f"{row.solved}/{row.cells}"
+    band = f"{row.interval.low:.0%}–{row.interval.high:.0%}" if row.interval else NONE
+    return (
+        str(row.number),
+        f"{MARKS.get(row.state, '·')} {row.state}",
+        short(row.commit) if row.commit else NONE,
+        solved,
+        band,
+        str(len(row.gained)) if row.verdict else NONE,
+        str(len(row.lost)) if row.verdict else NONE,
+        row.hypothesis or NONE,
+        row.reason or NONE,
+    )
+
+
+def _verdict(report: Report) -> Part:
+    shown = report.verdict
+    if shown is None:
+        return Part(title="Verdict")
+    lines = []
+    if shown.decision is not None:
+        lines.append(f"{shown.decision.capitalize()} by {shown.criterion}, loss {shown.loss:g}: {shown.sentence}.")
+    else:
+        lines.append(f"{shown.sentence.capitalize()}.")
+    cand = report.cand
+    if cand is not None:
+        change = f"{report.base.solved} → {cand.solved} of {shown.compared}"
+        lines.append(f"Solved {change} compared cells: +{len(shown.gained)} −{len(shown.lost)}. {_strength(shown)}")
+    if shown.proven_unchanged:
+        lines.append(
+            f"{shown.proven_unchanged} of {shown.compared} cells proven unchanged: same requests, same actions."
+        )
+    return Part(title="Verdict", sentences=tuple(lines))
+
+
+def _strength(shown: VerdictShown) -> str:
+    if shown.detectable:
+        smallest = f"the smallest effect this panel can show at p ≤ 0.05 is {shown.detectable} clean gains"
+    else:
+        smallest = "this panel has too few unsolved cells to reach p ≤ 0.05"
+    return f"Exact one-sided McNemar p = {shown.p_value:.3g}; {smallest}."
+
+
+def _flips(report: Report) -> Part:
+    shown = report.verdict
+    if shown is None:
+        return Part(title="Flips")
+    rows = [*_flip_rows("gained", shown.gained), *_flip_rows("lost", shown.lost), *_flip_rows("hollow", shown.hollow)]
+    if not rows:
+        return Part(title="Flips", sentences=("No outcome changed.",))
+    heads = ("flip", "task", "seed", "baseline", "candidate", "attribution")
+    table = Table(heads=heads, rows=tuple(rows), right=("seed",))
+    return Part(title="Flips", table=table)
+
+
+def _flip_rows(kind: str, flips: Iterable[Flip]) -> Iterator[tuple[str, ...]]:
+    for flip in flips:
+        yield (kind, flip.task, str(flip.seed), flip.base_outcome, flip.cand_outcome, flip.attribution or NONE)
+
+
+def _levers(report: Report) -> Part:
+    base = _sums(report.base)
+    cand = _sums(report.cand) if report.cand else None
+    heads = ("lever", "baseline") if cand is None else ("lever", "baseline", "candidate", "change")
+    rows = []
+    for name, before in base.items():
+        more = () if cand is None else (_number(cand[name]), _change(before, cand[name]))
+        rows.append((name, _number(before), *more))
+    table = Table(heads=heads, rows=tuple(rows), right=heads[1:])
+    return Part(title="Levers", sentences=(f"Sums over {report.base.cells} cells a side.",), table=table)
+
+
+def _sums(side: Levers) -> dict[str, float | None]:
+    return {
+        "solved": side.solved,
+        "first-try rate": side.first_try_rate,
+        "model calls": side.llm_calls,
+        "actions": side.actions,
+        "prompt tokens": side.usage.prompt,
+        "completion tokens": side.usage.completion,
+        "tokens per solve": side.tokens_per_solve,
+        "recorded seconds": side.recorded_time,
+    }
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, int) or value >= 1000:
+        return f"{round(value):,}"
+    return f"{value:.2f}"
+
+
+def _change(before: float | None, after: float | None) -> str:
+    if before is None or after is None:
+        return NONE
+    return "=" if before == after else (f"{(after - before) / before:+.0%}" if before else "new")
+
+
+def _left_out(report: Report) -> Part:
+    rows = [*_excluded_rows("excluded", report.excluded), *_excluded_rows("unmeasurable", report.unmeasurable)]
+    table = (
+        Table(heads=("cell", "task", "seed", "reason", "detail"), rows=tuple(rows), right=("seed",)) if rows else None
+    )
+    return Part(title="Not compared", table=table)
+
+
+def _excluded_rows(kind: str, cells: Iterable[Excluded]) -> Iterator[tuple[str, ...]]:
+    for cell in cells:
+        yield (kind, cell.task, str(cell.seed), cell.reason, cell.detail or NONE)
+
+
+def _transitions(report: Report) -> Part:
+    heads = ("baseline", "candidate", "cells", "tasks")
+    rows = tuple((one.base, one.cand, str(len(one.cells)), _names(one.cells, 12)) for one in report.transitions)
+    return Part(title="How outcomes moved", table=Table(heads=heads, rows=rows, right=("cells",)) if rows else None)
+
+
+def _holdout(report: Report) -> Part:
+    heads = ("split", "commit", "run", "solved", "95 %", "unmeasurable", "complete")
+    rows = tuple(
+        (
+            one.split,
+            short(one.commit),
+            short(one.run),
+            f"{one.solved}/{one.cells}",
+            f"{one.interval.low:.0%}–{one.interval.high:.0%}",
+            str(one.unmeasurable),
+            "yes" if one.complete else "no",
+        )
+        for one in report.holdout
+    )
+    table = Table(heads=heads, rows=rows, right=("solved", "unmeasurable")) if rows else None
+    return Part(title="Other splits", table=table)
+
+
+def _lineage(report: Report) -> Part:
+    heads = ("from", "to", "state", "epoch", "gained", "lost", "hypothesis")
+    rows = tuple(
+        (
+            short(one.old),
+            short(one.new),
+            one.state,
+            str(one.epoch) if one.epoch is not None else NONE,
+            _names(one.gained, 12) or NONE,
+            _names(one.lost, 12) or NONE,
+            one.hypothesis or NONE,
+        )
+        for one in report.lineage
+    )
+    return Part(title="Lineage", table=Table(heads=heads, rows=rows, right=("epoch",)) if rows else None)
+
+
+def _memo(report: Report) -> Part:
+    memo = report.memo
+    if memo is None:
+        return Part(title="Memo")
+    by = f" by {memo.author}" if memo.author else ""
+    when = f" after epoch {memo.epoch}" if memo.epoch is not None else ""
+    return Part(title="Memo", sentences=(f"Written{by}{when}. Claims, not facts.",), text=memo.text)
+
+
+def _names(names: Iterable[str], most: int = 8) -> str:
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
