@@ -47,7 +47,7 @@ def _entries(directory: Path, root: Path) -> Iterator[list[str]]:
                 yield [name, "dir", ""]
                 yield from _entries(path, root)
             elif stat.S_ISREG(mode):
-                yield [name, ("exec" if mode & 0o111 else "file") + _special(mode), _digest_file(path)]
+                yield [name, ("exec" if mode & 0o100 else "file") + _special(mode), _digest_file(path)]
             else:
                 raise ConfigError(f"{path} is neither file, directory nor link", hint="remove it from the task")
 

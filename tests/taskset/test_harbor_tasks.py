@@ -80,6 +80,74 @@ def test_old_and_short_files_get_the_defaults_of_the_format(make_task: MakeTask,
     assert task.environment.network == "host"
 
 
+WILD = {
+    "first schema, only limits": """version = "1.0"
+[verifier]
+timeout_sec = 120.0
+[agent]
+timeout_sec = 120.0
+[environment]
+build_timeout_sec = 600.0
+cpus = 1
+memory_mb = 2048
+storage_mb = 10240
+skills_dir = "/skills"
+""",
+    "migrated, every table empty": """schema_version = "1.4"
+artifacts = []
+[metadata]
+author_name = "unknown"
+tags = [ "python", "programming",]
+[verifier]
+timeout_sec = 120.0
+collect = []
+[verifier.env]
+[agent]
+timeout_sec = 600.0
+[environment]
+network_mode = "public"
+build_timeout_sec = 600.0
+os = "linux"
+mcp_servers = []
+[environment.env]
+[solution.env]
+""",
+    "published, with a ready image": """schema_version = "1.1"
+artifacts = []
+[task]
+name = "org/fix"
+keywords = []
+[[task.authors]]
+name = "Somebody"
+email = "somebody@example.org"
+[metadata]
+expert_time_estimate_min = 5.0
+[verifier]
+timeout_sec = 900.0
+[agent]
+timeout_sec = 900.0
+[environment]
+docker_image = "example/fix:1"
+cpus = 1
+gpus = 0
+allow_internet = true
+mcp_servers = []
+[verifier.env]
+[environment.env]
+[solution.env]
+""",
+}
+
+
+@pytest.mark.parametrize("kind", WILD)
+def test_files_as_they_are_found_in_the_wild(make_task: MakeTask, kind: str) -> None:
+    inspected = inspect_task(make_task(toml=WILD[kind]))
+    assert inspected.task is not None
+    assert inspected.notes == ()
+    assert inspected.task.environment.network == "host"
+    assert inspected.task.timeout in (120.0, 600.0, 900.0)
+
+
 @pytest.mark.parametrize(
     ("environment", "field", "value"),
     [

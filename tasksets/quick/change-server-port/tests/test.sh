@@ -3,7 +3,9 @@
 # No reward is written when the check itself could not run.
 mkdir -p /logs/verifier
 python3 -ISB /tests/check.py
-case $? in
+checked=$?
+rm -rf /logs/verifier/reward.txt /logs/verifier/reward.json
+case $checked in
 0) echo 1 >/logs/verifier/reward.txt ;;
 1) echo 0 >/logs/verifier/reward.txt ;;
 esac

@@ -1,7 +1,12 @@
 """The script is right for several files."""
 
+import contextlib
+import os
+import resource
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 APP = Path("/app")
@@ -23,12 +28,25 @@ def text(name):
 
 
 def run(*argv):
-    """What a Python script prints; it must end by itself, with exit code 0."""
-    done = subprocess.run(
-        [sys.executable, "-B", *argv], cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, timeout=10
-    )
-    need(done.returncode == 0, f"{argv} ended with exit code {done.returncode}")
-    return done.stdout.decode("utf-8").rstrip()
+    """What a Python script prints; it must end by itself, with exit code 0.  Its time, memory and files are bounded."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [sys.executable, "-B", *argv],
+            cwd=APP,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        need(process.returncode == 0, f"{argv} ended with exit code {process.returncode}")
+        output.seek(0)
+        return output.read().decode("utf-8").rstrip()
 
 
 text("initials.py")
