@@ -17,9 +17,9 @@ from harnesstrain.core.records.rollout import Rollout
 from harnesstrain.store import files
 from harnesstrain.store.base import CompletedRun
 from harnesstrain.store.rows import Row
-from harnesstrain.store.traces import SCHEMA, SHARED, WRITING, describe, opened, run_path, table_of
+from harnesstrain.store.traces import SCHEMA, WRITING, described, opened, run_path, table_of
 
-GROUP_BYTES = 8 << 20
+GROUP_BYTES = 2 << 20
 """Bytes (uncompressed) of the rollouts gathered into one row group, at least; the last group may be smaller."""
 
 
@@ -43,16 +43,18 @@ def compacted(folder: Path, run: str, rollouts: list[Rollout], run_file: str | N
 
 def _write(file: BinaryIO, folder: Path, rollouts: list[Rollout], run_file: str | None) -> None:
     messages = _Shared(_repeated(folder, rollouts, run_file))
-    groups: dict[str, list[int]] = {}
+    places: dict[str, tuple[int, int, int]] = {}
     gathered: list[pa.Table] = []
+    shared = None
     with pq.ParquetWriter(file, SCHEMA, **WRITING) as writer:
         count = 0
         for rollout in rollouts:
             with opened(folder, rollout, run_file) as reader:
                 table = reader.table(rollout.id, rollout.task, rollout.seed)
-            gathered.append(messages.taken_from(table))
-            groups[rollout.id] = [count]
-            if sum(table.nbytes for table in gathered) >= GROUP_BYTES:
+            own = messages.taken_from(table)
+            places[rollout.id] = (count, sum(before.num_rows for before in gathered), own.num_rows)
+            gathered.append(own)
+            if sum(before.nbytes for before in gathered) >= GROUP_BYTES:
                 _flush(writer, gathered)
                 count += 1
         if gathered:
@@ -60,9 +62,8 @@ def _write(file: BinaryIO, folder: Path, rollouts: list[Rollout], run_file: str 
             count += 1
         if messages.rows:
             _flush(writer, [table_of(list(messages.rows.values()), None, None, None)])
-            groups[SHARED] = [count]
-        traces = [(rollout.id, str(rollout.trace)) for rollout in rollouts]
-        writer.add_key_value_metadata(describe(traces, groups))
+            shared = count
+        writer.add_key_value_metadata(described(places, shared))
 
 
 def _flush(writer: pq.ParquetWriter, gathered: list[pa.Table]) -> None:

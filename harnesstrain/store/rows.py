@@ -45,6 +45,7 @@ _AS_IT_IS = (
     "error",
 )
 _MAPPED = {*_AS_IT_IS, "index", "kind", "source", "messages", "usage", "content", "stdout", "stderr"}
+_UNMAPPED = set(Step.model_fields) - _MAPPED
 
 
 def rows_of(trace: Trace) -> list[Row]:
@@ -224,10 +225,9 @@ def _encoding(step: Step) -> str:
 
 def _unmapped(step: Step) -> dict[str, Any]:
     """Fields that have no column of their own, so that a field added to Step is never lost."""
-    extra = type(step).model_fields.keys() - _MAPPED
-    if not extra:
+    if not _UNMAPPED:
         return {}
-    dumped: Mapping[str, Any] = step.model_dump(mode="json", include=extra, exclude_defaults=True)
+    dumped: Mapping[str, Any] = step.model_dump(mode="json", include=_UNMAPPED, exclude_defaults=True)
     return dict(dumped)
 
 

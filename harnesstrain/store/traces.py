@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,9 +25,6 @@ from harnesstrain.store.rows import Row, digest_of_rows, referenced, rows_of, tr
 
 FORMAT = 1
 """Raised when the columns change their meaning."""
-
-SHARED = "shared"
-"""Row-group key of a run file's shared messages."""
 
 SCHEMA = pa.schema(
     [
@@ -74,7 +71,7 @@ REPEATING = ["rollout", "task", "seed", "row", "kind", "source", "tools", "encod
 
 WRITING: dict[str, Any] = {
     "compression": "zstd",
-    "compression_level": 6,
+    "compression_level": 3,
     "use_dictionary": REPEATING,
     "write_statistics": ["rollout", "task"],
     "data_page_size": 4 << 20,
@@ -99,9 +96,9 @@ class TraceFile:
         """Write the file durably.  Raises Prerequisite (disk full, no permission)."""
         buffer = io.BytesIO()
         table = table_of(self.rows, self.rollout, task, seed)
-        with pq.ParquetWriter(buffer, SCHEMA, **WRITING) as writer:
+        with pq.ParquetWriter(buffer, SCHEMA, **{**WRITING, "compression_level": 1}) as writer:
             writer.write_table(table, row_group_size=max(len(self.rows), 1))
-            writer.add_key_value_metadata(describe([(self.rollout, self.digest)], {self.rollout: [0]}))
+            writer.add_key_value_metadata(described({self.rollout: (0, 0, len(self.rows))}))
         files.write(path, buffer.getbuffer())
 
 
@@ -121,11 +118,9 @@ def table_of(rows: list[Row], rollout: str | None, task: str | None, seed: int |
     return pa.Table.from_pylist(owned, schema=SCHEMA)
 
 
-def describe(traces: Iterable[tuple[str, str]], groups: dict[str, list[int]]) -> dict[str, str]:
-    """Key-value metadata of a file: which rollouts it holds, their digests, and the row groups they lie in."""
-    found = {rollout: {"digest": digest, "groups": groups[rollout]} for rollout, digest in traces}
-    shared = groups.get(SHARED, [])
-    return {"harnesstrain": json.dumps({"format": FORMAT, "rollouts": found, SHARED: shared}, sort_keys=True)}
+def described(rollouts: dict[str, tuple[int, int, int]], shared: int | None = None) -> dict[str, str]:
+    """Key-value metadata of a file: each rollout's place (row group, first row, rows), the group of shared messages."""
+    return {"harnesstrain": json.dumps({"format": FORMAT, "rollouts": rollouts, "shared": shared})}
 
 
 class TraceReader:
@@ -155,39 +150,27 @@ class TraceReader:
 
     def table(self, rollout: str, task: str, seed: int) -> pa.Table:
         """The rows of one rollout as a table, shared messages included.  Raises StoreCorrupt."""
-        if len(self._index["rollouts"]) == 1 and not self._index[SHARED]:
+        if len(self._index["rollouts"]) == 1 and self._index["shared"] is None:
             return self._guard(lambda: self._file.read())
         return table_of(self.rows(rollout), rollout, task, seed)
 
     def message_digests(self, rollout: str) -> set[str]:
         """Digests of one rollout's messages.  Raises StoreCorrupt."""
-        if len(self._index["rollouts"]) == 1 and not self._index[SHARED]:
+        if len(self._index["rollouts"]) == 1 and self._index["shared"] is None:
             return self._guard(lambda: set(self._file.read(columns=["digest"])["digest"].drop_null().to_pylist()))
         return {row["digest"] for row in self.rows(rollout) if row["row"] == "message"}
 
     def _rows(self, rollout: str) -> list[Row]:
-        rows: list[Row] = []
-        for group in self._index["rollouts"][rollout]["groups"]:
-            rows.extend(row for row in self._group(group) if row.pop("rollout", None) == rollout)
-        if not self._index[SHARED]:
+        group, start, count = self._index["rollouts"][rollout]
+        rows = _plain(self._file.read_row_group(group).slice(start, count))
+        if self._index["shared"] is None:
             return rows
         if self._shared is None:
-            shared = [row for group in self._index[SHARED] for row in self._group(group)]
+            shared = _plain(self._file.read_row_group(self._index["shared"]))
             self._shared = {row["digest"]: {**row, "step": 0} for row in shared}
         own = {row["digest"] for row in rows if row["row"] == "message"}
         names = sorted(referenced(rows) - own)
         return [*(self._shared[name] for name in names if name in self._shared), *rows]
-
-    def _group(self, group: int) -> list[Row]:
-        table = self._file.read_row_group(group)
-        rows: list[Row] = [{} for _ in range(table.num_rows)]
-        for name in table.column_names:
-            if name in ("task", "seed") or table[name].null_count == table.num_rows:
-                continue
-            for row, value in zip(rows, table[name].to_pylist(), strict=True):
-                if value is not None:
-                    row[name] = value
-        return rows
 
     def _read_index(self) -> dict[str, Any]:
         index: dict[str, Any] = json.loads((self._file.metadata.metadata or {})[b"harnesstrain"])
@@ -204,6 +187,18 @@ class TraceReader:
             said = (str(error).splitlines() or [type(error).__name__])[0]
             message = f"trace file {self.path.name} cannot be read: {said}"
             raise StoreCorrupt(message[:300], hint="`ht fsck` lists damaged traces") from error
+
+
+def _plain(table: pa.Table) -> list[Row]:
+    """A table's rows without nulls and without the columns that say whose they are."""
+    rows: list[Row] = [{} for _ in range(table.num_rows)]
+    for name in table.column_names:
+        if name in _OWNERS or table[name].null_count == table.num_rows:
+            continue
+        for row, value in zip(rows, table[name].to_pylist(), strict=True):
+            if value is not None:
+                row[name] = value
+    return rows
 
 
 @contextmanager
