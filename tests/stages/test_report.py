@@ -1,0 +1,431 @@
+"""Reports from a real store: what they say, that they are stable, and that foreign text cannot act."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harnesstrain.core.digests import digest
+from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.records.candidate import Candidate, CandidateStatus
+from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.llm import Endpoint, Sampling, Usage
+from harnesstrain.core.records.rollout import Outcome, Rollout
+from harnesstrain.core.records.run import Regime, Run
+from harnesstrain.core.records.sandbox import SandboxIdentity
+from harnesstrain.core.records.task import Panel, PanelTask
+from harnesstrain.core.records.verdict import Epoch, Memo, Promotion, Verdict
+from harnesstrain.judge import StrictPareto, compare
+from harnesstrain.stages.report import (
+    ReportSpec,
+    build,
+    log,
+    sparkline,
+    status,
+    to_json,
+    to_markdown,
+    to_text,
+)
+from harnesstrain.stages.report.plain import one_line, plain
+from harnesstrain.stages.report.tables import Table, escaped, fenced
+from harnesstrain.store import Store
+
+ENDPOINT = Endpoint(engine="embedded", model="small-coder", context_length=4096, deterministic=True)
+SOLVED, FAILED, LIMIT = "solved", "failed_verification", "no_submit:step_limit"
+EVIL = "\x1b[31mred\x1b]8;;http://evil\x07link\x1b]8;;\x07 <script>alert(1)</script> ```\n# forged | heading \u202e"
+
+
+class History:
+    """A store filled step by step, the way stages fill one."""
+
+    def __init__(self, store: Store, *, deterministic: bool = True) -> None:
+        self.store = store
+        self.regime = Regime(
+            endpoint=ENDPOINT.fingerprint,
+            deterministic=deterministic,
+            sampling=Sampling(seed=12345, max_tokens=192),
+            context_length=4096,
+            sandbox=SandboxIdentity(kind="local", image=digest("host"), pins="1"),
+        )
+        store.put_endpoint(ENDPOINT)
+        store.put_regime(self.regime)
+
+    def run(self, commit: str, outcomes: Mapping[str, str], *, split: str = "train", **changes: Any) -> Run:
+        panel = Panel(name="quick", tasks=tuple(PanelTask(name=n, digest=digest(n), split=split) for n in outcomes))
+        self.store.put_panel(panel)
+        regime = self.regime.digest
+        run = Run(
+            id=Run.identify(commit, panel.digest, regime, (1,)),
+            commit=commit,
+            panel=panel.digest,
+            panel_name="quick",
+            split=split,
+            regime=regime,
+            seeds=(1,),
+        )
+        self.store.put_run(run)
+        for task, outcome in outcomes.items():
+            self.store.commit_rollout(self.rollout(run, task, outcome, **changes), None)
+        self.store.complete_run(run.id)
+        return run
+
+    @staticmethod
+    def rollout(run: Run, task: str, outcome: str, **changes: Any) -> Rollout:
+        kind, _, reason = outcome.partition(":")
+        values: dict[str, Any] = {"llm_calls": 5, "usage": Usage(prompt=2000, completion=300), "recorded_time": 1.5}
+        values.update(changes)
+        return Rollout(
+            id=run.rollout_id(task, 1),
+            run=run.id,
+            task=task,
+            task_digest=digest(task),
+            seed=1,
+            outcome=Outcome(kind),
+            reason=reason or None,
+            reward=float(kind == SOLVED),
+            actions=3,
+            chain_digest=digest([run.commit, task]),
+            requests_digest=digest([run.commit, task]),
+            **values,
+        )
+
+    def certify(self, run: Run, results: Mapping[str, str]) -> None:
+        for task, result in results.items():
+            chain = digest([run.commit, task])
+            certificate = Certificate(
+                id=digest([chain, result]),
+                kind="env",
+                run=run.id,
+                regime=run.regime,
+                task=task,
+                task_digest=digest(task),
+                seed=1,
+                chain=chain,
+                result=Certified(result),
+                step=2 if result == "forked" else None,
+                command="date +%N" if result == "forked" else None,
+            )
+            self.store.put_certificate(certificate)
+
+    def judge(self, base: Run, cand: Run) -> Verdict:
+        rollouts = self.store.rollouts
+        verdict = StrictPareto().judge(
+            compare(base, cand, rollouts(base.id), rollouts(cand.id), self.store.certificates())
+        )
+        self.store.put_verdict(verdict)
+        return verdict
+
+    def candidate(self, base: str, commit: str | None, hypothesis: str, **changes: Any) -> Candidate:
+        candidate = Candidate(
+            id=digest([base, commit, hypothesis]),
+            status=CandidateStatus.CANDIDATE if commit else CandidateStatus.NO_CANDIDATE,
+            base=base,
+            commit=commit,
+            estimator="patches",
+            hypothesis=hypothesis,
+            **changes,
+        )
+        self.store.put_candidate(candidate)
+        return candidate
+
+    def promote(self, verdict: Verdict) -> Promotion:
+        promotion = Promotion(
+            id=digest(verdict.id),
+            verdict=verdict.id,
+            branch="main",
+            old=verdict.base_commit,
+            new=verdict.cand_commit,
+            state="intended",
+        )
+        self.store.put_promotion(promotion)
+        done = promotion.model_copy(update={"state": "done"})
+        self.store.put_promotion(done)
+        return done
+
+
+A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
+
+
+def trained(history: History) -> None:
+    """Three epochs: promoted, rejected, skipped; a holdout run; a memo that misbehaves."""
+    store = history.store
+    first = history.run(A, {"t1": SOLVED, "t2": FAILED, "t3": LIMIT, "t4": FAILED})
+    history.certify(first, {"t1": "exact", "t2": "equivalent", "t3": "exact", "t4": "forked"})
+    one = history.candidate(A, B, "tolerate a code fence | in replies")
+    second = history.run(B, {"t1": SOLVED, "t2": SOLVED, "t3": FAILED, "t4": SOLVED})
+    selected = history.judge(first, second)
+    promotion = history.promote(selected)
+    common = {"base_run": first.id, "candidate": one.id, "cand_run": second.id}
+    store.put_epoch(Epoch(number=1, base=A, state="promoted", verdict=selected.id, promotion=promotion.id, **common))
+    history.certify(second, {"t1": "exact", "t2": "exact", "t3": "exact"})
+    two = history.candidate(B, C, EVIL)
+    third = history.run(C, {"t1": FAILED, "t2": SOLVED, "t3": SOLVED, "t4": "infra_llm"}, isolated=False)
+    rejected = history.judge(second, third)
+    common = {"base_run": second.id, "candidate": two.id, "cand_run": third.id}
+    store.put_epoch(Epoch(number=2, base=B, state="rejected", reason=EVIL, verdict=rejected.id, **common))
+    none = history.candidate(B, None, "", reason="the estimator changed nothing")
+    store.put_epoch(Epoch(number=3, base=B, base_run=second.id, candidate=none.id, state="skipped", reason=none.reason))
+    history.run(A, {"h1": FAILED, "h2": FAILED}, split="holdout")
+    history.run(B, {"h1": SOLVED, "h2": FAILED}, split="holdout")
+    store.put_memo(Memo(id=digest("memo"), text=f"Fences matter.\n{EVIL}\n", epoch=2, author="patches"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / ".ht", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def history(store: Store) -> History:
+    history = History(store)
+    trained(history)
+    return history
+
+
+def test_the_newest_verdict_is_reported(history: History) -> None:
+    report = build(history.store)
+    assert (report.header.base_commit, report.header.cand_commit) == (B, C)
+    assert report.header.model is not None
+    assert report.header.model.model == "small-coder"
+    shown = report.verdict
+    assert shown is not None
+    assert (shown.decision, shown.criterion) == ("rejected", "strict-pareto")
+    assert [flip.task for flip in shown.gained] == ["t3"]
+    assert [flip.task for flip in shown.lost] == ["t1"]
+    assert shown.p_value == 0.75
+    assert [(one.task, one.reason) for one in report.unmeasurable] == [("t4", "infra_llm")]
+    assert (report.base.solved, report.cand and report.cand.solved, shown.compared) == (2, 2, 3)
+
+
+def test_a_chosen_verdict_shows_what_was_excluded_and_how_outcomes_moved(history: History) -> None:
+    verdict = history.store.verdicts()[0]
+    report = build(history.store, ReportSpec(verdict=verdict.id))
+    assert report.verdict is not None
+    assert report.verdict.decision == "selected"
+    assert [(one.task, one.reason, one.detail) for one in report.excluded] == [("t4", "forked", "step 2: date +%N")]
+    assert [flip.task for flip in report.verdict.hollow] == ["t3"]
+    assert (report.certification.certified, report.certification.cells) == (3, 4)
+    assert report.certification.results["forked"] == ("t4",)
+    assert [(one.base, one.cand, one.cells) for one in report.transitions] == [
+        ("solved", "solved", ("t1",)),
+        ("failed_verification", "solved", ("t2",)),
+        ("no_submit:step_limit", "failed_verification", ("t3",)),
+    ]
+    assert report.header.tasks == 4
+
+
+def test_epochs_lineage_and_holdout(history: History) -> None:
+    report = build(history.store)
+    assert [(row.number, row.state, row.solved, row.base_solved, row.cells) for row in report.epochs] == [
+        (1, "promoted", 3, 1, 4),
+        (2, "rejected", 2, 3, 4),
+        (3, "skipped", None, 3, 4),
+    ]
+    assert report.epochs[0].gained == ("t2",)
+    assert report.epochs[0].interval is not None
+    assert [(one.old, one.new, one.state, one.epoch) for one in report.lineage] == [(A, B, "done", 1)]
+    assert [(one.commit, one.split, one.solved, one.cells) for one in report.holdout] == [
+        (A, "holdout", 0, 2),
+        (B, "holdout", 1, 2),
+    ]
+    assert report.memo is not None
+    assert (report.memo.epoch, report.memo.author) == (2, "patches")
+
+
+def test_warnings_say_what_limits_belief(history: History, tmp_path: Path) -> None:
+    warnings = "\n".join(build(history.store).warnings)
+    assert "4 of 8 rollouts were not isolated" in warnings
+    assert "1 of 4 cells were never certified" in warnings
+    assert "not measured on the holdout split" in warnings
+    assert "does not repeat itself" not in warnings
+    first = history.store.verdicts()[0]
+    assert "holdout" not in "\n".join(build(history.store, ReportSpec(verdict=first.id)).warnings)
+    with Store.open(tmp_path / "other", create=True) as other:
+        trained(History(other, deterministic=False))
+        assert "does not repeat itself" in "\n".join(build(other).warnings)
+
+
+def test_runs_that_nobody_judged_are_compared_without_a_decision(history: History) -> None:
+    runs = {run.commit: run.id for run in history.store.runs() if run.split == "train"}
+    report = build(history.store, ReportSpec(base_run=runs[A], cand_run=runs[C]))
+    assert report.verdict is not None
+    assert report.verdict.decision is None
+    assert [flip.task for flip in report.verdict.lost] == ["t1"]
+    assert "Compared, not judged." in to_text(report)
+
+
+def test_a_baseline_alone_is_reported(history: History) -> None:
+    runs = {run.commit: run.id for run in history.store.runs() if run.split == "train"}
+    report = build(history.store, ReportSpec(base_run=runs[C]))
+    assert report.verdict is None
+    assert (report.base.solved, report.cand) == (2, None)
+    assert [one.task for one in report.unmeasurable] == ["t4"]
+    assert "candidate" not in to_text(report).split("Levers")[1].split("\n")[2]
+
+
+def test_an_empty_store_says_what_to_do(store: Store) -> None:
+    with pytest.raises(NotFound) as caught:
+        build(store)
+    assert "ht evaluate" in (caught.value.hint or "")
+    with pytest.raises(NotFound):
+        build(store, ReportSpec(verdict="0" * 64))
+    with pytest.raises(UsageError):
+        build(store, ReportSpec(cand_run="0" * 64))
+
+
+def test_runs_of_different_panels_are_refused(history: History) -> None:
+    train, *_, holdout = history.store.runs()
+    with pytest.raises(UsageError, match="not comparable"):
+        build(history.store, ReportSpec(base_run=train.id, cand_run=holdout.id))
+
+
+def test_same_records_same_bytes(history: History, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "again", create=True) as again:
+        trained(History(again))
+        for spec in (ReportSpec(), ReportSpec(verdict=again.verdicts()[0].id)):
+            one, two = build(history.store, spec), build(again, spec)
+            assert to_text(one) == to_text(two) == to_text(build(history.store, spec))
+            assert to_markdown(one) == to_markdown(two)
+            assert json.dumps(to_json(one)) == json.dumps(to_json(two))
+
+
+def test_json_is_valid_and_whole(history: History) -> None:
+    report = build(history.store)
+    body = json.dumps(to_json(report), allow_nan=False)
+    loaded = json.loads(body)
+    assert loaded["verdict"]["loss"] == "Infinity"
+    assert type(report).model_validate(loaded) == report
+
+
+def test_foreign_text_cannot_act(history: History) -> None:
+    report = build(history.store)
+    for rendered in (to_text(report), to_markdown(report), json.dumps(to_json(report), ensure_ascii=False)):
+        assert "\x1b" not in rendered
+        assert "\u202e" not in rendered
+        assert "evil" not in rendered
+    page = to_markdown(report)
+    outside, memo = page.split("## Memo")
+    assert "<script>" not in outside
+    assert "\n# forged" not in outside
+    assert "````text\n" in memo
+    assert memo.rstrip().endswith("````")
+
+
+def test_text_and_markdown_carry_the_same_sections(history: History) -> None:
+    report = build(history.store, ReportSpec(verdict=history.store.verdicts()[0].id))
+    text, page = to_text(report), to_markdown(report)
+    for title in ("What was measured", "Epochs", "Verdict", "Flips", "Levers", "Not compared", "Lineage", "Memo"):
+        assert f"\n{title}\n" in text
+        assert f"\n## {title}\n" in page
+    assert "Selected by strict-pareto, loss -1: gained t2, lost nothing." in text
+    assert "Certified: 3 of 4 cells (forked: t4)." in text
+    assert "Baseline solves ▃▆▆  1 → 3 of 4." in text
+
+
+def test_log_has_one_row_per_epoch_and_per_candidate_made_by_hand(history: History) -> None:
+    history.candidate(B, D, "by hand")
+    rows = log(history.store)
+    assert [(row.epoch, row.state, row.mark) for row in rows] == [
+        (1, "promoted", "▲"),
+        (2, "rejected", "×"),
+        (3, "skipped", "○"),
+        (None, "candidate", "·"),
+    ]
+    assert rows[0].gained == ("t2",)
+    assert rows[1].score is not None
+    assert (rows[1].score.solved, rows[1].score.cells, rows[1].score.unmeasurable) == (2, 4, 1)
+    assert "\x1b" not in rows[1].hypothesis + rows[1].reason
+
+
+def test_candidates_made_by_hand_are_judged_and_promoted_in_the_log(history: History) -> None:
+    runs = {run.commit: run for run in history.store.runs() if run.split == "train"}
+    history.candidate(B, D, "by hand")
+    better = history.run(D, {"t1": SOLVED, "t2": SOLVED, "t3": SOLVED, "t4": SOLVED})
+    verdict = history.judge(runs[B], better)
+    assert log(history.store)[-1].state == "selected"
+    history.promote(verdict)
+    last = log(history.store)[-1]
+    assert (last.state, last.gained, last.reason) == ("promoted", ("t3",), "gained t3, lost nothing")
+
+
+def test_status_says_where_things_stand(history: History, store: Store) -> None:
+    found = status(store)
+    assert found.baseline == B
+    assert found.baseline_score is not None
+    assert found.baseline_score.solved == 3
+    assert (found.epochs, found.promoted, found.failures, found.candidates, found.verdicts) == (3, 1, 1, 2, 2)
+    assert found.open_epoch is None
+    assert found.incomplete_runs == ()
+    store.put_epoch(Epoch(number=4, base=B, state="started"))
+    partial = Run(id=digest("partial"), **store.runs()[0].model_dump(exclude={"id"}))
+    store.put_run(partial)
+    again = status(store, baseline=C)
+    assert again.open_epoch is not None
+    assert again.open_epoch.number == 4
+    assert again.failures == 0
+    assert again.incomplete_runs == (partial.id,)
+    assert again.baseline == C
+
+
+def test_status_of_an_empty_store(store: Store) -> None:
+    found = status(store)
+    assert (found.baseline, found.baseline_score, found.epochs) == (None, None, 0)
+    assert log(store) == ()
+
+
+def test_sparklines() -> None:
+    assert sparkline([0, 1, 2, 4], 4) == "▁▃▅█"
+    assert sparkline([9], 4) == "█"
+    assert sparkline([0, 0], 0) == "▁▁"
+    assert sparkline([], 4) == ""
+
+
+@given(st.text(alphabet=st.sampled_from("\x1b[]0;1m\x07\\P\x9b\x9d\r\n\tab\u202e\u200b")))
+def test_plain_text_holds_no_control_and_plain_is_idempotent(text: str) -> None:
+    shown = plain(text)
+    assert not set(shown) & set("\x1b\x07\x9b\x9d\r\u202e\u200b")
+    assert plain(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("a\x08b\x00c", "abc"),
+        ("\x1b\x1b[31m[31mx", "[31mx"),
+        ("tab\tand\r\nline", "tab\tand\nline"),
+        ("\ud800", "?"),
+    ],
+)
+def test_plain(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+@given(st.text())
+def test_one_line_is_one_short_line(text: str) -> None:
+    shown = one_line(text, 20)
+    assert len(shown) <= 20
+    assert len(shown.splitlines()) <= 1
+
+
+@given(st.text(alphabet="`a\n", max_size=40))
+def test_a_fence_is_longer_than_any_inside(text: str) -> None:
+    first, *body, last = fenced(text)
+    assert first == f"{last}text"
+    assert not any(line.startswith(last) for line in body)
+
+
+def test_tables_align_wide_characters_and_escape_pipes() -> None:
+    table = Table(heads=("name", "n"), rows=(("日本", "1"), ("a|b", "20")), right=("n",))
+    assert table.text("") == ["name   n", "日本   1", "a|b   20"]
+    assert table.markdown()[1:] == ["| --- | ---: |", "| 日本 | 1 |", "| a\\|b | 20 |"]
+    assert escaped("<b>@you &c") == "\\<b\\>&#64;you &amp;c"
