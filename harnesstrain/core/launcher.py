@@ -36,6 +36,8 @@ FAILED = 125
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ca-certificates", "pki", "mime.types")
 ETC_NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
 GROUP = "harnesstrain"
+STAGES = ("/mnt", "/media", "/srv", "/opt", "/tmp")
+"""Where the mounts are made, in a namespace of their own; the first that hides nothing."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -193,25 +195,34 @@ def _generation(stage: Path) -> int:
     return sum(1 for entry in stage.iterdir() if entry.name.startswith("g"))
 
 
-def _mount_overlay(spec: dict[str, Any], lowers: list[int], here: Path, above: list[Path], owner: int) -> Path:
+def _mount_overlay(spec: dict[str, Any], opened: list[int], here: Path, above: list[Path], owner: int) -> Path:
     overlay = spec["root"]
-    upper = overlay["upper"]
-    if upper is None:
+    lowers = opened[: len(overlay["lowers"])]
+    if overlay["upper"] is None:
         changes = here / "changes"
         changes.mkdir()
         _mount("tmpfs", str(changes), f"size={overlay['size_mb']}m,mode=0755")
     else:
-        changes = Path(upper)
+        changes = Path(f"/proc/self/fd/{opened[-1]}")
     for name in ("fs", "work"):
         (changes / name).mkdir(exist_ok=True)
         os.chown(changes / name, owner, owner)
     layers = [str(path) for path in above] + [f"/proc/self/fd/{fd}" for fd in lowers]
-    kept = "" if os.geteuid() == 0 and spec["real_root"] else ",userxattr"
+    kept = "" if spec["real_root"] else ",userxattr"
     options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,index=off{kept}"
     target = here / "root"
     target.mkdir()
     _mount("overlay", str(target), options)
     return target
+
+
+def _stage_place(sources: list[str]) -> Path:
+    """A directory to mount the stage on: it hides nothing that is to be seen."""
+    shown = [Path(source).resolve() for source in sources]
+    for place in map(Path, STAGES):
+        if place.is_dir() and not any(path.is_relative_to(place) for path in shown):
+            return place
+    raise OSError(f"none of {', '.join(STAGES)} can hold the mounts")
 
 
 def stage(spec: dict[str, Any]) -> list[str]:
@@ -221,8 +232,9 @@ def stage(spec: dict[str, Any]) -> list[str]:
     owner = spec["uid"] if real_root else 0
     owners = _swapped_owners(owner) if real_root else None
     trees = [_tree(bind["source"], owners, bind["writable"]) for bind in spec["binds"]]
-    lowers = [os.open(path, os.O_PATH) for path in (spec["root"]["lowers"] if spec["root"] else ())]
-    place = Path("/mnt") if Path("/mnt").is_dir() else Path("/tmp")
+    layers = [*spec["root"]["lowers"], spec["root"]["upper"]] if spec["root"] else []
+    opened = [os.open(path, os.O_PATH) for path in layers if path]
+    place = _stage_place([bind["source"] for bind in spec["binds"]] + [path for path in layers if path])
     if not heir_of:
         _mount("tmpfs", str(place), "mode=0755,size=64m")
     generation = _generation(place)
@@ -232,7 +244,7 @@ def stage(spec: dict[str, Any]) -> list[str]:
 
     args: list[str] = []
     if spec["root"]:
-        root = _mount_overlay(spec, lowers, here, above, owner)
+        root = _mount_overlay(spec, opened, here, above, owner)
         args += ["--bind", str(root), "/"]
     if spec["system"]:
         args += _system(spec)
@@ -264,6 +276,8 @@ def _system(spec: dict[str, Any]) -> list[str]:
             args += ["--symlink", str(path.readlink()), name] if not spec["root"] else []
         elif path.is_dir():
             args += ["--ro-bind", name, name]
+    if spec["root"]:
+        return args
     for name in ETC + (ETC_NETWORK if spec["network"] else ()):
         args += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if name not in spec["files"] else []
     return args

@@ -1,1 +1,28 @@
-"""x"""
+"""Sandboxes: where a task's commands run, and the agent that runs them.
+
+Read this to learn how a command is started, bounded, made repeatable and compared.  May import: core only; the only
+room that imports docker and dockerfile_parse.
+
+base.py        Sandbox and Session protocols, FileFault
+registry       `open_sandbox(kind)`: local, docker, process, or one of your own
+local.py       overlay layers and bubblewrap on the host's system directories
+docker.py      the Docker engine
+process.py     a temporary directory, not isolated
+session.py     what their sessions have in common
+wire.py        the driver's side of the agent's protocol
+bundle.py      sending the agent into a sandbox
+agent/         the agent itself; runs inside
+tree.py        a host directory as what a sandbox takes
+dockerfile.py  the subset of Dockerfile that local builds
+build.py       COPY
+layers.py      sealed layers on disk
+rootfs.py      the local root filesystem
+pins.py        determinism at the source
+scrub.py       normalising what is left, for comparison
+"""
+
+from __future__ import annotations
+
+from harnesstrain.sandbox.base import FileFault, Sandbox, Session
+
+__all__ = ["FileFault", "Sandbox", "Session"]

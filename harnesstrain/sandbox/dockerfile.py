@@ -73,15 +73,22 @@ class _Reader:
     def read(self, text: str) -> Recipe:
         from dockerfile_parse import DockerfileParser
 
+        readers = {
+            "FROM": self._from,
+            "WORKDIR": self._workdir,
+            "ENV": self._env,
+            "USER": self._user,
+            "RUN": self._run,
+            "COPY": self._copy,
+        }
         parser = DockerfileParser(fileobj=io.BytesIO(text.encode()), cache_content=False)
         for item in parser.structure:
             kind, value, line = item["instruction"].upper(), item["value"].strip(), item["startline"] + 1
             if kind in SILENT:
                 continue
-            reader = getattr(self, f"_{kind.lower()}", None)
-            if reader is None or kind == "READ":
+            if kind not in readers:
                 raise _refused(kind, line)
-            reader(value, line)
+            readers[kind](value, line)
         if not self.stages:
             raise ConfigError(f"{self.context / 'Dockerfile'} has no FROM")
         return Recipe(tuple(self.steps), self.workdir, dict(self.env), self.user)
@@ -116,9 +123,8 @@ class _Reader:
             raise _refused(f"RUN {value.split()[0]}", line)
         if value.startswith("<<"):
             raise _refused("RUN with a here-document", line)
-        command = value
-        if value.startswith("["):
-            command = shlex.join(_exec_form(value, line))
+        words = _exec_form(value, line) if value.startswith("[") else ["/bin/sh", "-c", value]
+        command = f"exec {shlex.join(words)}"
         self._add("RUN", value, command=command)
 
     def _copy(self, value: str, line: int) -> None:

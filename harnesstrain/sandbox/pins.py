@@ -1,4 +1,4 @@
-"""Determinism at the source: what is fixed in every sandbox, so that two runs of a command can only differ by themselves.
+"""Determinism at the source: what is fixed in every sandbox, so that a command can only differ by itself.
 
 The version is part of the regime: change anything here and VERSION goes up.
 """

@@ -172,6 +172,10 @@ class Agent:
         """Kill every process but the agent; returns how many stay."""
         return int(self._ask("", b"KILL"))
 
+    def others(self) -> int:
+        """How many processes live besides the agent."""
+        return int(self._ask("", b"OTHERS"))
+
     def close(self) -> None:
         """End the sandbox."""
         self.channel.close()

@@ -11,6 +11,7 @@ words, then the bytes whose lengths it names.  One request at a time; the end of
   STAT path                              -> OK n, then "kind mode size"  | ERR …
   PUT replace path, then entries         -> OK 0                         | ERR …
   KILL                                   -> OK n, then how many processes stay
+  OTHERS                                 -> OK n, then how many processes live besides the agent
 
 Entries of PUT, each a line and its bytes: `D mode path`, `F mode path data`, `L path target`; a line `.` ends them.
 

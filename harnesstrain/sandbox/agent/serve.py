@@ -46,6 +46,7 @@ class Agent:
             b"STAT": self.stat,
             b"PUT": self.put,
             b"KILL": self.kill,
+            b"OTHERS": self.others,
         }
         while True:
             self.idle()
@@ -119,6 +120,10 @@ class Agent:
         """Kill everything else; says how many stay."""
         kill_all({})
         self.done(b"%d" % len(others()))
+
+    def others(self) -> None:
+        """How many processes live besides the agent."""
+        self.done(b"%d" % (len(others()) if reap() else 0))
 
     def read(self, limit: int, n_user: int, n_path: int) -> None:
         """A regular file, at most `limit` bytes."""

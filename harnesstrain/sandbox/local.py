@@ -1,0 +1,273 @@
+"""`local`: overlay layers and bubblewrap on the host's own system directories.  Linux; no daemon, no image.
+
+A session is one launcher (a private mount namespace with the overlay, its changes in memory) around one agent.  When
+the driver goes, the agent's stream ends, the agent ends, and with it everything in the sandbox and every mount.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import shlex
+import subprocess
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_cache_path
+
+from harnesstrain.core.confinement import PROGRAMS, Confinement, Overlay, bounds_memory, launch_argv, unavailable
+from harnesstrain.core.digests import digest, digest_tree
+from harnesstrain.core.errors import SandboxFailure, Unsupported
+from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdentity
+from harnesstrain.core.records.task import Environment
+from harnesstrain.sandbox import bundle, dockerfile, pins, rootfs
+from harnesstrain.sandbox.build import copied
+from harnesstrain.sandbox.layers import Layers
+from harnesstrain.sandbox.session import AgentSession
+from harnesstrain.sandbox.wire import Agent, PipeChannel
+
+BUILDER = 1
+"""Version of how layers are built."""
+SANDBOX_UID = 58232
+"""Host user that owns the sandbox's files when the driver is root."""
+MEMORY_MB, STORAGE_MB = 2048, 1024
+"""Bounds when neither the task nor the regime names any."""
+PYTHON = "/usr/bin/python3"
+STARTED_WITHIN = 30.0
+OWN_PROCESSES = 8
+"""Processes of the sandbox itself that count against its limit."""
+
+
+class LocalSandbox:
+    """Sandboxes on this machine's own system directories."""
+
+    def __init__(self, *, network: str = "none", cache_dir: Path | None = None) -> None:
+        """`network`: none or host; `cache_dir`: where layers are kept."""
+        self.network = network
+        self.layers = Layers((cache_dir or user_cache_path("harnesstrain")) / "layers")
+        self._owner = SANDBOX_UID if os.geteuid() == 0 else os.geteuid()
+        self._starts = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+        self._turn = itertools.count()
+        self._open: weakref.WeakSet[LocalSession] = weakref.WeakSet()
+
+    def capabilities(self) -> Capabilities:
+        """What it isolates here."""
+        reason = unavailable()
+        notes = [f"not available: {reason}"] if reason else []
+        if not bounds_memory():
+            notes.append("memory is bounded per process, not per sandbox (control groups need root)")
+        if os.geteuid() != 0:
+            notes.append("one user: a Dockerfile's USER other than root is refused")
+        return Capabilities(
+            kind="local",
+            isolated=reason is None,
+            network_modes=("none", "host"),
+            builds_dockerfile=True,
+            forks=True,
+            pins=("environment", "hostname", "user", "aslr", "pids", "proc", "cpus", "times"),
+            notes=tuple(notes),
+        )
+
+    def identity(self) -> SandboxIdentity:
+        """The host's system directories, the pins, the network."""
+        return SandboxIdentity(kind="local", image=rootfs.identity(), pins=pins.VERSION, network=self.network)
+
+    def check(self, environment: Environment) -> None:
+        """Raises Unsupported, naming what `local` cannot do for `environment`."""
+        reason = unavailable()
+        if reason:
+            raise Unsupported(f"the local sandbox cannot be used: {reason}", hint="use `--sandbox docker`")
+        if not Path(PYTHON).exists() and not Path("/bin/sh").exists():
+            raise Unsupported("the local sandbox needs python3 or sh on this machine")
+        if environment.network != "none" and self.network == "none":
+            raise Unsupported(
+                f"the task wants network '{environment.network}' and the sandbox has none",
+                hint="`--sandbox-network host` allows it",
+            )
+        self._recipe(environment)
+
+    def prepare(self, environment: Environment) -> None:
+        """Build the base and the task's layer, once."""
+        self.check(environment)
+        self._layers_of(environment)
+
+    def open(self, environment: Environment, *, limits: Limits | None = None) -> LocalSession:
+        """Start an environment."""
+        self.check(environment)
+        lowers, facts = self._layers_of(environment)
+        bounds = limits or Limits()
+        confinement = self._confinement(
+            Overlay(lowers=tuple(lowers), size_mb=environment.storage_mb or bounds.storage_mb or STORAGE_MB),
+            {**facts["env"], **environment.env},
+            memory_mb=environment.memory_mb or bounds.memory_mb or MEMORY_MB,
+            cpus=environment.cpus or bounds.cpus or 1,
+            pids=bounds.pids,
+        )
+        session = LocalSession(self, confinement, bounds.output_bytes)
+        session.user = environment.user or facts["user"]
+        session.enter(environment.workdir, facts["workdir"])
+        return session
+
+    def sweep(self) -> int:
+        """Remove unfinished layers of dead builders."""
+        return self.layers.sweep()
+
+    def close(self) -> None:
+        """End every open session."""
+        for session in list(self._open):
+            session.close()
+
+    # --- layers ---
+
+    def _recipe(self, environment: Environment) -> dockerfile.Recipe:
+        if environment.image is not None and environment.context is None:
+            raise Unsupported(
+                f"the local sandbox has no image '{environment.image}'", hint="use `--sandbox docker` for this task"
+            )
+        if environment.context is None:
+            return dockerfile.Recipe((), "/", {}, "")
+        recipe = dockerfile.parse(environment.context, {**pins.ENVIRONMENT, "PATH": PROGRAMS})
+        for user in (recipe.user, environment.user, *(step.user for step in recipe.steps)):
+            if user and user.partition(":")[0] not in ("root", "0"):
+                raise Unsupported(
+                    f"the local sandbox has no user '{user}'", hint="use `--sandbox docker` for this task"
+                )
+        return recipe
+
+    def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:
+        base_digest = digest([rootfs.identity(), self._owner])
+        base = self.layers.obtain(base_digest, self._build_base) / "fs"
+        recipe = self._recipe(environment)
+        facts = {"workdir": recipe.workdir, "env": dict(recipe.env), "user": recipe.user}
+        if environment.context is None or not recipe.steps:
+            return [base], facts
+        content = environment.digest or digest_tree(environment.context)
+        key = digest([base_digest, content, pins.VERSION, BUILDER, self.network])
+        layer = self.layers.obtain(key, lambda part: self._build(part, base, recipe, environment))
+        return [layer / "fs", base], facts
+
+    def _build_base(self, part: Path) -> dict[str, Any]:
+        rootfs.generate(part / "fs")
+        if os.geteuid() == 0:
+            rootfs.hand_over(part / "fs", self._owner)
+        return {"kind": "base"}
+
+    def _build(self, part: Path, base: Path, recipe: dockerfile.Recipe, environment: Environment) -> dict[str, Any]:
+        assert environment.context is not None
+        confinement = self._confinement(Overlay(lowers=(base,), upper=part), {}, memory_mb=4096, cpus=1, pids=1024)
+        session = LocalSession(self, confinement, 20_000)
+        try:
+            for step in recipe.steps:
+                self._build_step(session, step, environment)
+        finally:
+            session.close()
+        return {"kind": "task"}
+
+    def _build_step(self, session: LocalSession, step: dockerfile.Step, environment: Environment) -> None:
+        if step.kind == "WORKDIR":
+            session.agent.put(step.target, (), replace=False)
+        elif step.kind == "COPY":
+            assert environment.context is not None
+            for folder, entries in copied(environment.context, step, session.is_directory):
+                session.agent.put(folder, entries, replace=False)
+        else:
+            result = session.run(
+                step.command, cwd=step.workdir, env=step.env, timeout=environment.build_timeout, user=step.user
+            )
+            if result.exit_code:
+                said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
+                how = "took too long" if result.timed_out else f"failed with exit {result.exit_code}"
+                raise SandboxFailure(f"{step.text}: {how}: {said}", hint="the build has no network by default")
+
+    # --- starting ---
+
+    def _confinement(
+        self, root: Overlay, env: Mapping[str, str], *, memory_mb: int, cpus: float, pids: int
+    ) -> Confinement:
+        usable = sorted(os.sched_getaffinity(0))
+        count = min(math.ceil(cpus), len(usable))
+        first = next(self._turn) * count
+        python = Path(PYTHON).exists()
+        together = bounds_memory()
+        in_memory = root.size_mb if root.upper is None else 0
+        return Confinement(
+            command=(PYTHON, "-I", "-S", "-c", bundle.BOOT) if python else ("/bin/sh", "-c", bundle.shell_agent()),
+            env={**pins.ENVIRONMENT, "PATH": PROGRAMS, **env},
+            network=self.network == "host",
+            tmpfs=(),
+            files={**pins.proc_files(count, memory_mb), **pins.cpu_files(count)},
+            hostname=pins.HOSTNAME,
+            memory_mb=memory_mb + in_memory if together else memory_mb,
+            pids=pids + OWN_PROCESSES,
+            cpus=None if cpus == count else min(cpus, count),
+            cpu_list=tuple(usable[(first + number) % len(usable)] for number in range(count)),
+            uid=self._owner,
+            inner_uid=0,
+            as_pid_1=True,
+            root=root,
+        )
+
+    def start(self, confinement: Confinement) -> Agent:
+        """Start an agent in `confinement`.  Raises SandboxFailure."""
+        with self._starts:
+            try:
+                process = subprocess.Popen(
+                    launch_argv(confinement),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    bufsize=0,
+                )
+            except OSError as error:
+                raise SandboxFailure(f"the sandbox could not be started: {error}") from error
+            agent = Agent(PipeChannel(process))
+            try:
+                agent.ready(bundle.message(PYTHON), pins.PID_BASE, STARTED_WITHIN)
+            except BaseException:
+                agent.close()
+                raise
+            return agent
+
+
+class LocalSession(AgentSession):
+    """One running local environment."""
+
+    def __init__(self, sandbox: LocalSandbox, confinement: Confinement, output_bytes: int) -> None:
+        self._sandbox = sandbox
+        self._confinement = confinement
+        agent = sandbox.start(confinement)
+        super().__init__(agent, output_bytes)
+        channel = agent.channel
+        assert isinstance(channel, PipeChannel)
+        self.launcher = channel.process.pid
+        """Host process id of the launcher, whose mount namespace holds the changes."""
+        sandbox._open.add(self)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether `path` is a directory, or a link to one."""
+        return self.run(f"test -d {shlex.quote(path)}").exit_code == 0
+
+    def fork(self) -> LocalSession:
+        """A copy of this state in a fresh sandbox; nothing is copied.  This session is sealed: it can only be read.
+
+        Raises Unsupported while processes still run: a fork holds files only.
+        """
+        self._writable()
+        root = self._confinement.root
+        assert root is not None
+        if self.agent.others():
+            raise Unsupported("processes still run in the sandbox, and a fork holds files only")
+        heir = replace(root, upper=None, heir_of=self.launcher)
+        self.sealed = True
+        try:
+            fork = LocalSession(self._sandbox, replace(self._confinement, root=heir), self.output_bytes)
+        except BaseException:
+            self.sealed = False
+            raise
+        fork.workdir, fork.user = self.workdir, self.user
+        return fork
