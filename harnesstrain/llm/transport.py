@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay, wait_exponential, wait_random
 
 from harnesstrain.core.errors import BadRequest, LlmFailure, TransportFailure, UsageError
 from harnesstrain.llm.faults import RETRIED, failure
@@ -73,11 +73,12 @@ class Transport:
         self._patience = patience
         self._max_bytes = max_bytes
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        context: Any = verify
-        if isinstance(verify, str):
+        # Loading the certificate authorities takes tens of milliseconds, and plain HTTP needs none.
+        context: Any = verify if self.url.startswith("https:") else False
+        if isinstance(context, str):
             import ssl
 
-            context = ssl.create_default_context(cafile=verify)
+            context = ssl.create_default_context(cafile=context)
         self._client = httpx.Client(
             headers=headers,
             proxy=proxy,
@@ -245,7 +246,8 @@ def _enough(state: RetryCallState, patience: Patience) -> bool:
 def _pause(state: RetryCallState, patience: Patience) -> float:
     """Seconds before the next attempt."""
     again = state.outcome.exception() if state.outcome is not None else None
-    backoff = wait_exponential_jitter(initial=patience.pause, max=patience.longest_pause, jitter=patience.pause)(state)
+    doubling = wait_exponential(multiplier=patience.pause, max=patience.longest_pause)(state)
+    backoff = min(patience.longest_pause, doubling + wait_random(0, patience.pause)(state))
     asked = again.after if isinstance(again, _Again) else None
     return max(backoff, asked) if asked is not None else backoff
 
