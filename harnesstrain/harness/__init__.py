@@ -12,13 +12,15 @@ pipes.py        its pipes: bounded lines, bounded log, no deadlock
 jail.py         what a harness can see and use
 environment.py  the interpreter and the virtual environment of a harness
 trial.py        the manifest's check command, in the jail
-check.py        conformance: a scripted model and environment, violations listed
+check.py        conformance: what a harness violates, listed
+scenarios.py    the scripted models and environments it is confronted with
 git.py          git, called safely: no hooks, no filters, no user configuration
 repo.py         the harness repo: revisions, versions, dirty, refs
 worktrees.py    exported versions under unique names, swept after a crash
 capture.py      a worktree's whole delta as one child commit
 surface.py      what a candidate may change
-promotion.py    compare-and-swap of the branch, and the user's checkout after it
+promotion.py    compare-and-swap of the branch
+checkout.py     the user's checked-out files: uncommitted changes, following the branch
 patching.py     applying patch files to a worktree
 template.py     a new harness repo
 """

@@ -13,6 +13,7 @@ bracket.py       infrastructure noise taken both ways; rule → verdict
 statistics.py    exact McNemar, detectable effect, Wilson interval
 early.py         when the rest cannot matter, and what to measure first
 transitions.py   baseline outcome by candidate outcome
+divergence.py    the first step where two rollouts part
 rederive.py      a recorded verdict derived again
 """
 

@@ -4,6 +4,9 @@ Read this to learn how a run resumes.  May import: rollout, judge, the devices, 
 
 context.py     what every stage is given: settings, store, harness repo, events, stop signal
 bench.py       devices opened from settings: model, sandbox, regime
+project.py     settings → an open context
+endpoint.py    settings → which model to connect to
+doctor.py      what this machine can do, and how to mend what it cannot
 plan.py        which cells of a run are missing
 driver.py      executes missing cells and writes each result as it arrives
 executors/     where cells execute: local threads; others are plugins

@@ -9,8 +9,9 @@ from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Capabilities
 from harnesstrain.llm.cached import CachedModel
-from harnesstrain.llm.connect import ConnectSpec, connect
+from harnesstrain.llm.connect import connect
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.endpoint import connect_spec
 from harnesstrain.rollout.bench import Bench
 from harnesstrain.sandbox import choose_kind, open_sandbox
 
@@ -44,19 +45,7 @@ def open_devices(context: Context) -> Devices:
         if not can.isolated and not settings.sandbox.allow_unisolated:
             msg = f"sandbox '{can.kind}' does not isolate: {'; '.join(can.notes) or 'commands run on this machine'}"
             raise Unsupported(msg, hint="`ht doctor` says what is missing; --allow-unisolated accepts the risk")
-        model = connect(
-            ConnectSpec(
-                engine=settings.llm.engine,
-                url=settings.llm.url,
-                model=settings.llm.model,
-                api_key=context.environ.get(settings.llm.api_key_env) if settings.llm.api_key_env else None,
-                context_length=settings.llm.context_length,
-                max_running=settings.llm.max_running or settings.measure.jobs,
-                script=settings.llm.script,
-                deadline=settings.llm.deadline,
-                state=context.state,
-            )
-        )
+        model = connect(connect_spec(settings, context.state, context.environ))
     except BaseException:
         sandbox.close()
         raise

@@ -11,4 +11,5 @@ action.py        the sandbox boundary: one environment action
 episode.py       the loop that answers the harness and decides the outcome
 grading.py       the verifier, after the harness is gone
 reexecution.py   a recorded action chain again, in a fresh environment
+oracle.py        a reference solution, or nothing, graded: is the task sound?
 """

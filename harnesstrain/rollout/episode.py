@@ -103,9 +103,7 @@ class Episode:
         return self._finished(ending)
 
     def _outcome(self, opening: Future[Session]) -> Ending:
-        with HarnessProcess.start(
-            self._cell.worktree, self._cell.manifest, isolated=self._bench.isolated
-        ) as process:
+        with HarnessProcess.start(self._cell.worktree, self._cell.manifest, isolated=self._bench.isolated) as process:
             self._converse(process, opening)
             if self._submitted or self._over is not None:
                 process.finish(LAST_WORDS if self._submitted else 0)

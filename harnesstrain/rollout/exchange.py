@@ -74,7 +74,11 @@ def answered_step(index: int, said: Said, tools: str | None, answer: Answer) -> 
 def failed_step(index: int, said: Said, tools: str | None, failure: LlmFailure) -> Step:
     """The record of a request that got no reply."""
     return Step(
-        index=index, kind=StepKind.LLM, messages=said.conversation.digests, tools=tools, error=f"{failure.kind}: {failure.message}"
+        index=index,
+        kind=StepKind.LLM,
+        messages=said.conversation.digests,
+        tools=tools,
+        error=f"{failure.kind}: {failure.message}",
     )
 
 

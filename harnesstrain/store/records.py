@@ -88,12 +88,16 @@ def newest(database: Database, kind: Kind) -> Record | None:
     return None if row is None else build(kind, row)
 
 
-def listed(database: Database, kind: Kind, **equal: Any) -> list[Record]:
-    """The newest record of every id, in order of first commit; `equal` filters on look-up columns."""
+def listed(database: Database, kind: Kind, equal: Mapping[str, Any] | None = None) -> list[Record]:
+    """The newest record of every id, in order of first commit.
+
+    `equal` (look-up column -> value) narrows the ids to those with a matching row; their newest row is what counts.
+    """
     table = kind.table
     query = sa.select(table.c.id, table.c.digest, table.c.payload).order_by(table.c.seq)
-    for column, value in equal.items():
-        query = query.where(table.c[column] == value)
+    if equal:
+        matching = sa.select(table.c.id).where(*(table.c[column] == value for column, value in equal.items()))
+        query = query.where(table.c.id.in_(matching))
     with database.read() as connection:
         rows = {row.id: row for row in connection.execute(query)}
     return [build(kind, row) for row in rows.values()]

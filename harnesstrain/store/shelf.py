@@ -127,13 +127,19 @@ class Shelf:
         found = cast(list[Epoch], records.listed(self._database, kinds.EPOCH))
         return sorted(found, key=lambda epoch: epoch.number)
 
-    def certificates(self, run: str | None = None, task: str | None = None, **equal: str) -> list[Certificate]:
-        """Certificates, newest row of each, oldest first.
-
-        `run`, `task` and also `kind`, `regime`, `task_digest`, `chain`, `result` narrow the list.
-        """
-        wanted = {**equal, **({"run": run} if run else {}), **({"task": task} if task else {})}
-        return cast(list[Certificate], records.listed(self._database, kinds.CERTIFICATE, **wanted))
+    def certificates(
+        self,
+        run: str | None = None,
+        task: str | None = None,
+        *,
+        kind: str | None = None,
+        regime: str | None = None,
+        chain: str | None = None,
+    ) -> list[Certificate]:
+        """Certificates in their newest state, oldest first; every argument given narrows the list."""
+        asked = {"run": run, "task": task, "kind": kind, "regime": regime, "chain": chain}
+        equal = {column: value for column, value in asked.items() if value is not None}
+        return cast(list[Certificate], records.listed(self._database, kinds.CERTIFICATE, equal))
 
     def get(self, kind: str, id: str) -> dict[str, Any]:
         """Any record as plain fields, for `ht show`.  `kind` as `resolve` names it."""

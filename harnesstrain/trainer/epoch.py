@@ -73,7 +73,8 @@ class Turn:
         self._write(base_run=base_run)
         candidate = self._propose(base_run)
         if candidate.status is not CandidateStatus.CANDIDATE or candidate.commit is None:
-            return self._skip(candidate)
+            self._skip(candidate)
+            return None
         cand_run = self._evaluate(candidate.commit)
         self._write(cand_run=cand_run)
         spec = judging.JudgeSpec(base_run=base_run, cand_run=cand_run, record=False)
@@ -91,7 +92,7 @@ class Turn:
         """After the caller acted on the loss: close the epoch and let the estimator write its memo."""
         verdict = self._verdict
         assert verdict is not None
-        recorded = self._context.store.has_verdict(verdict.id)
+        recorded = any(known.id == verdict.id for known in self._context.store.verdicts())
         if self.promoted is not None and self.promoted.applied:
             state, reason = "promoted", verdict.sentence
         elif verdict.decision is Decision.UNMEASURABLE:

@@ -58,7 +58,7 @@ def _called(body: str) -> _Called | None:
 
 def _members(body: str) -> dict[str, str]:
     """The members of a JSON object as name to raw JSON text.  Raises ValueError when it is not one object."""
-    value: Any = json.loads(body)
+    value: Any = json.loads(body, parse_constant=_refuse)
     if not isinstance(value, dict):
         raise ValueError("not an object")
     members: dict[str, str] = {}
@@ -72,6 +72,10 @@ def _members(body: str) -> dict[str, str]:
         if body[position] == ",":
             position = _skip(body, position + 1)
     return members
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _skip(text: str, position: int) -> int:

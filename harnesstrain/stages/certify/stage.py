@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from harnesstrain.core.digests import digest
@@ -54,12 +54,12 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     if not context.store.is_complete(record.id):
         msg = f"run {record.id[:8]} is not complete"
         raise Incomplete(msg, hint="`ht evaluate` resumes it")
-    tasks = load_panel(spec.panel or context.settings.panel.chosen).tasks
+    tasks = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
     rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
     known: dict[str, Certificate] = {}
     todo: list[Rollout] = []
     for rollout in rollouts:
-        found = context.store.certificate(_identify(record, rollout))
+        found = _known(context, record, rollout)
         if found is not None:
             known[rollout.id] = found
         elif rollout.chain_digest is not None:
@@ -76,6 +76,17 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo))
 
 
+def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
+    """The certificate that holds for a rollout's chain: its own, or an inherited one."""
+    if rollout.chain_digest is None:
+        return None
+    found = context.store.certificates(
+        kind="env", regime=record.regime, task_digest=rollout.task_digest, chain=rollout.chain_digest
+    )
+    same_seed = [certificate for certificate in found if certificate.seed == rollout.seed]
+    return same_seed[-1] if same_seed else None
+
+
 def _identify(record: Run, rollout: Rollout) -> str:
     return digest(
         {
@@ -88,8 +99,8 @@ def _identify(record: Run, rollout: Rollout) -> str:
     )
 
 
-def _task(tasks: Collection[str] | dict[str, Task], rollout: Rollout) -> Task:
-    task = tasks.get(rollout.task) if isinstance(tasks, dict) else None
+def _task(tasks: Mapping[str, Task], rollout: Rollout) -> Task:
+    task = tasks.get(rollout.task)
     if task is None or task.digest != rollout.task_digest:
         msg = f"task '{rollout.task}' is not in the panel any more, or was changed since it was measured"
         raise NotFound(msg, hint="name the panel it came from with --panel, or evaluate again")

@@ -27,7 +27,7 @@ class Identified:
 
 def identify(context: Context, spec: EvaluateSpec) -> Identified:
     """Resolve a spec.  Raises ConfigError (bad or empty panel), Prerequisite (no model, no sandbox), Unsupported."""
-    loaded = load_panel(spec.panel or context.settings.panel.chosen)
+    loaded = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root)
     split = spec.split or context.settings.panel.split
     chosen = loaded.select(
         split=None if split == ALL else split, include=list(spec.include), exclude=list(spec.exclude)

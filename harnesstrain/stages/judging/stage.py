@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from harnesstrain.core.errors import Incomplete
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.certificate import Certificate
-from harnesstrain.core.records.rollout import latest_attempts
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
-from harnesstrain.judge import compare
 from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
+from harnesstrain.stages.judging.derive import comparison_of
 
 
 class JudgeSpec(Record):
@@ -25,41 +23,19 @@ class JudgeSpec(Record):
 
 
 def run(context: Context, spec: JudgeSpec, criterion: Criterion | None = None) -> Verdict:
-    """The verdict of `criterion` (default: the one the spec or the settings name).  Judging the same runs by the same criterion again gives the same id.
+    """The verdict of `criterion` (default: the one the spec or the settings name).
 
-    Raises Incomplete (a run has unmeasured cells), UsageError (the runs were measured under different regimes).
+    Judging the same runs by the same criterion again gives the same id.  Raises Incomplete (a run has unmeasured
+    cells), UsageError (the runs were measured under different regimes).
     """
     store = context.store
-    runs = {}
     for name, identifier in (("baseline", spec.base_run), ("candidate", spec.cand_run)):
-        runs[name] = store.run(identifier)
         if not store.is_complete(identifier):
             msg = f"the {name}'s run {identifier[:8]} is not complete"
             raise Incomplete(msg, hint="`ht evaluate` resumes it")
-    comparison = compare(
-        runs["baseline"],
-        runs["candidate"],
-        latest_attempts(store.rollouts(spec.base_run)),
-        latest_attempts(store.rollouts(spec.cand_run)),
-        _certificates(context, spec.base_run),
-    )
     rule: Criterion = criterion or plugin("criteria", spec.criterion or context.settings.loop.criterion)()
-    verdict = rule.judge(comparison)
+    verdict = rule.judge(comparison_of(store, spec.base_run, spec.cand_run))
     if spec.record:
         store.put_verdict(verdict)
         context.bus.emit("judged", verdict.sentence, verdict=verdict.id, decision=verdict.decision.value)
     return verdict
-
-
-def _certificates(context: Context, base_run: str) -> list[Certificate]:
-    """The certificates that hold for the baseline's chains: their own, and inherited ones."""
-    rollouts = latest_attempts(context.store.rollouts(base_run))
-    regime = context.store.run(base_run).regime
-    chains = {(r.task_digest, r.seed, r.chain_digest) for r in rollouts}
-    return [
-        certificate
-        for certificate in context.store.certificates()
-        if certificate.kind == "env"
-        and certificate.regime == regime
-        and (certificate.task_digest, certificate.seed, certificate.chain) in chains
-    ]

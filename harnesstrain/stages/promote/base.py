@@ -10,7 +10,9 @@ from harnesstrain.core.records.verdict import Verdict
 class Optimizer(Protocol):
     """Turns verdicts into promotions.  Constructed without arguments."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Registered name."""
 
     def decide(self, verdict: Verdict) -> str | None:
         """None to promote the verdict's candidate, else one sentence that says why not."""

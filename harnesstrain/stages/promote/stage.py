@@ -33,7 +33,9 @@ class Promoted(Record):
 
 
 def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None) -> Promoted:
-    """Promote or not, as `optimizer` (default: the configured one) decides.  Promoting what is already the baseline is `applied`, and changes nothing.
+    """Promote or not, as `optimizer` (default: the configured one) decides.
+
+    Promoting what is already the baseline is `applied`, and changes nothing.
 
     Raises Unmeasurable when the verdict is.  A branch that moved meanwhile is refused, with both commits named.
     """

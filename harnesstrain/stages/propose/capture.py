@@ -1,4 +1,4 @@
-"""Workspace → one child commit → guards → check → Candidate.  The trainer does all of it; the estimator is not asked."""
+"""Workspace → one child commit → guards → check → Candidate.  The estimator is not asked."""
 
 from __future__ import annotations
 

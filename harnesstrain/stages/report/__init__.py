@@ -6,6 +6,8 @@ nothing that can run something.
 source.py     what is read: the part of the store without side effects
 records.py    Report, as data
 build.py      records → Report
+pairing.py    two runs, aligned
+beyond.py     other splits, the line of promotions
 history.py    rows for `ht log`, the state for `ht status`, the solve curve
 sections.py   a Report as titled parts in reading order
 tables.py     one table as aligned text or Markdown

@@ -7,23 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.candidate import Candidate
 from harnesstrain.core.records.certificate import Certificate
-from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Regime, Run
-from harnesstrain.core.records.verdict import Excluded, Promotion, Verdict
-from harnesstrain.judge import Comparison, compare, levers
+from harnesstrain.core.records.verdict import Excluded, Verdict
+from harnesstrain.judge import Comparison, levers
 from harnesstrain.judge.certification import certification
 from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.judge.transitions import transitions
-from harnesstrain.stages.report.history import epoch_rows, flipped, score
-from harnesstrain.stages.report.plain import cleaned, one_line
+from harnesstrain.stages.report.beyond import elsewhere, lineage, moved
+from harnesstrain.stages.report.history import epoch_rows
+from harnesstrain.stages.report.pairing import pair, regime_of, tasks_of
+from harnesstrain.stages.report.plain import cleaned
 from harnesstrain.stages.report.records import (
-    Ancestor,
     Certification,
     Header,
-    Measured,
     MemoShown,
     ModelShown,
     Report,
@@ -54,15 +52,14 @@ def build(records: Records, spec: ReportSpec | None = None) -> Report:
     Raises NotFound (nothing was measured, an unknown id) or UsageError (the runs are not comparable).
     """
     chosen = _choose(records, spec or ReportSpec())
-    regime, endpoint = _regime(records, chosen.base)
+    regime = regime_of(records, chosen.base)
     certificates = list(records.certificates())
+    comparison = pair(records, chosen.base, chosen.cand, certificates) if chosen.cand else None
     before = latest_attempts(records.rollouts(chosen.base.id))
     after = latest_attempts(records.rollouts(chosen.cand.id)) if chosen.cand else []
-    tasks = _tasks(records, chosen.base, before)
-    comparison = _compare(chosen, before, after, certificates, tasks, regime)
     certified = _certification(chosen.base, before, certificates)
     report = Report(
-        header=_header(chosen, regime, endpoint, tasks),
+        header=_header(records, chosen, regime),
         certification=certified,
         epochs=epoch_rows(records),
         verdict=_verdict(chosen.verdict, comparison),
@@ -71,8 +68,9 @@ def build(records: Records, spec: ReportSpec | None = None) -> Report:
         excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
         unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
         transitions=transitions(comparison) if comparison else (),
-        holdout=_elsewhere(records, chosen.base),
-        lineage=_lineage(records),
+        holdout=elsewhere(records, chosen.base),
+        moved=moved(records, chosen.base, certificates),
+        lineage=lineage(records),
         memo=_memo(records),
         warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified)),
     )
@@ -96,48 +94,8 @@ def _choose(records: Records, spec: ReportSpec) -> _Chosen:
     return _Chosen(base=runs[-1], cand=None, verdict=None)
 
 
-def _regime(records: Records, run: Run) -> tuple[Regime | None, Endpoint | None]:
-    try:
-        regime = records.regime(run.regime)
-    except NotFound:
-        return None, None
-    try:
-        return regime, records.endpoint(regime.endpoint)
-    except NotFound:
-        return regime, None
-
-
-def _tasks(records: Records, run: Run, rollouts: Sequence[Rollout]) -> tuple[str, ...]:
-    try:
-        return tuple(task.name for task in records.panel(run.panel).tasks)
-    except NotFound:
-        return tuple(dict.fromkeys(rollout.task for rollout in rollouts))
-
-
-def _compare(
-    chosen: _Chosen,
-    before: Sequence[Rollout],
-    after: Sequence[Rollout],
-    certificates: Sequence[Certificate],
-    tasks: Sequence[str],
-    regime: Regime | None,
-) -> Comparison | None:
-    if chosen.cand is None:
-        return None
-    deterministic = regime.deterministic if regime else True
-    return compare(chosen.base, chosen.cand, before, after, certificates, tasks=tasks, deterministic=deterministic)
-
-
-def _header(chosen: _Chosen, regime: Regime | None, endpoint: Endpoint | None, tasks: Sequence[str]) -> Header:
+def _header(records: Records, chosen: _Chosen, regime: Regime | None) -> Header:
     base, cand = chosen.base, chosen.cand
-    model = None
-    if endpoint is not None and regime is not None:
-        model = ModelShown(
-            engine=endpoint.engine,
-            model=endpoint.model,
-            fingerprint=endpoint.fingerprint,
-            deterministic=regime.deterministic,
-        )
     sampling = regime.sampling if regime else None
     return Header(
         base_commit=base.commit,
@@ -147,15 +105,28 @@ def _header(chosen: _Chosen, regime: Regime | None, endpoint: Endpoint | None, t
         panel=base.panel_name,
         panel_digest=base.panel,
         split=base.split,
-        tasks=len(tasks),
+        tasks=len(tasks_of(records, base)),
         seeds=base.seeds,
         regime=base.regime,
-        model=model,
+        model=_model(records, regime) if regime else None,
         sandbox=f"{regime.sandbox.kind}, network {regime.sandbox.network}" if regime else "",
         grading=regime.grading if regime else "",
         sampling=f"temperature {sampling.temperature:g}, seed {sampling.seed}, {sampling.max_tokens} tokens a call"
         if sampling
         else "",
+    )
+
+
+def _model(records: Records, regime: Regime) -> ModelShown | None:
+    try:
+        endpoint = records.endpoint(regime.endpoint)
+    except NotFound:
+        return None
+    return ModelShown(
+        engine=endpoint.engine,
+        model=endpoint.model,
+        fingerprint=endpoint.fingerprint,
+        deterministic=regime.deterministic,
     )
 
 
@@ -189,54 +160,6 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
         detectable=source.detectable,
         proven_unchanged=source.proven_unchanged,
         compared=source.base.cells,
-    )
-
-
-def _elsewhere(records: Records, base: Run) -> tuple[Measured, ...]:
-    found = []
-    for summary in records.summaries():
-        scored = score(summary)
-        if scored is None or summary.split in (None, base.split):
-            continue
-        if records.run(summary.run).regime != base.regime:
-            continue
-        found.append(
-            Measured(
-                run=summary.run,
-                commit=summary.commit,
-                split=summary.split or "all",
-                solved=scored.solved,
-                cells=scored.cells,
-                unmeasurable=scored.unmeasurable,
-                complete=summary.complete,
-                interval=scored.interval,
-            )
-        )
-    return tuple(found)
-
-
-def _lineage(records: Records) -> tuple[Ancestor, ...]:
-    verdicts = {verdict.id: verdict for verdict in records.verdicts()}
-    candidates = {candidate.commit: candidate for candidate in records.candidates()}
-    numbers = {epoch.promotion: epoch.number for epoch in records.epochs()}
-    return tuple(
-        _ancestor(one, verdicts.get(one.verdict or ""), candidates.get(one.new), numbers.get(one.id))
-        for one in records.promotions()
-    )
-
-
-def _ancestor(
-    promotion: Promotion, verdict: Verdict | None, candidate: Candidate | None, epoch: int | None
-) -> Ancestor:
-    return Ancestor(
-        old=promotion.old,
-        new=promotion.new,
-        state=promotion.state,
-        epoch=epoch,
-        hypothesis=one_line(candidate.hypothesis) if candidate else "",
-        gained=flipped(verdict.gained) if verdict else (),
-        lost=flipped(verdict.lost) if verdict else (),
-        verdict=promotion.verdict,
     )
 
 

@@ -108,6 +108,18 @@ class Measured(Record):
     interval: Interval
 
 
+class Moved(Record):
+    """The first and the newest harness version of the lineage, compared on another split."""
+
+    split: str
+    base_commit: str
+    cand_commit: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    compared: int
+    p_value: float
+
+
 class Ancestor(Record):
     """One promotion."""
 
@@ -143,6 +155,8 @@ class Report(Record):
     unmeasurable: tuple[Excluded, ...] = ()
     transitions: tuple[Transition, ...] = ()
     holdout: tuple[Measured, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    """What the whole lineage gained on other splits."""
     lineage: tuple[Ancestor, ...] = ()
     memo: MemoShown | None = None
     warnings: tuple[str, ...] = ()

@@ -140,7 +140,7 @@ def _strength(shown: VerdictShown) -> str:
     if shown.detectable:
         smallest = f"the smallest effect this panel can show at p ≤ 0.05 is {shown.detectable} clean gains"
     else:
-        smallest = "this panel has too few unsolved cells to reach p ≤ 0.05"
+        smallest = "the compared cells leave too few unsolved to reach p ≤ 0.05"
     return f"Exact one-sided McNemar p = {shown.p_value:.3g}; {smallest}."
 
 
@@ -234,7 +234,12 @@ def _holdout(report: Report) -> Part:
         for one in report.holdout
     )
     table = Table(heads=heads, rows=rows, right=("solved", "unmeasurable")) if rows else None
-    return Part(title="Other splits", table=table)
+    lines = tuple(
+        f"Whole lineage on {one.split}, {short(one.base_commit)} → {short(one.cand_commit)}: +{len(one.gained)} "
+        f"−{len(one.lost)} of {one.compared} compared cells, p = {one.p_value:.3g}."
+        for one in report.moved
+    )
+    return Part(title="Other splits", sentences=lines, table=table)
 
 
 def _lineage(report: Report) -> Part:

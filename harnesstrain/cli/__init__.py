@@ -1,0 +1,23 @@
+"""The command line: the only room that prints, exits, or reads arguments and environment.
+
+Read this to find a command.  May import: everything below.  Rooms are imported inside commands, so `ht --help` is fast.
+
+app.py         the Typer application, `main()`, plugin commands (`ht-foo` on PATH)
+exits.py       errors → one line, a hint, an exit code; signals
+output.py      stdout is data, stderr is talk; the --json envelope; control sequences stripped
+options.py     options that several commands share
+session.py     a project opened for one command
+revisions.py   `@`, `@~2`, `e7`, git revisions, ids, ranges, `-`
+runs.py        names → runs and verdicts
+durations.py   `90s`, `2h`
+traces.py      traces for scripts
+serving.py     what `ht serve-llm` says
+pulling.py     progress of `ht model pull`
+tasks.py       what `ht tasks` says
+walkthrough.py what `ht quickstart` runs
+showing.py     any record, for `ht show`
+parting.py     where two runs part, for `ht diff`
+progress.py    bars on a terminal, lines elsewhere
+tables.py      records as rows for people
+commands/      one file per command
+"""

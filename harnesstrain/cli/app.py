@@ -1,0 +1,118 @@
+"""The Typer application and `main()`.  Command files import their rooms when they run, so that help is fast."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib import import_module
+
+import typer
+
+from harnesstrain.cli import exits
+from harnesstrain.core.errors import HtError
+
+COMMANDS = {
+    "init": "Set up",
+    "quickstart": "Set up",
+    "doctor": "Set up",
+    "serve-llm": "Set up",
+    "model": "Set up",
+    "tasks": "Set up",
+    "harness": "Set up",
+    "config": "Set up",
+    "evaluate": "Train",
+    "certify": "Train",
+    "propose": "Train",
+    "judge": "Train",
+    "promote": "Train",
+    "epoch": "Train",
+    "report": "Look",
+    "log": "Look",
+    "show": "Look",
+    "diff": "Look",
+    "status": "Look",
+    "rev-parse": "Plumbing",
+    "cat-trace": "Plumbing",
+    "cache": "Plumbing",
+    "verify": "Plumbing",
+    "fsck": "Plumbing",
+    "gc": "Plumbing",
+    "db": "Plumbing",
+    "export": "Plumbing",
+}
+"""Every command and the panel of `ht --help` it stands in."""
+
+app = typer.Typer(
+    name="ht",
+    help="Train the program around a frozen LLM.  `ht COMMAND --help` tells more.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register() -> None:
+    for name, panel in COMMANDS.items():
+        module = import_module(f"harnesstrain.cli.commands.{name.replace('-', '_')}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(module.command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from harnesstrain import __version__
+        from harnesstrain.cli import output
+
+        output.data(f"ht {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Train the program around a frozen LLM."""
+
+
+def main() -> None:
+    """Entry point of `ht`.  Never returns."""
+    arguments = sys.argv[1:]
+    _plugin(arguments)
+    exits.install_signals()
+    as_json = "--json" in arguments
+    _register()
+    try:
+        app()
+        code = 0
+    except HtError as error:
+        code = exits.report(error, as_json=as_json)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = exits.SIGPIPE
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except Exception as error:
+        code = exits.bug(error, as_json=as_json)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = exits.SIGPIPE
+    sys.exit(code)
+
+
+def _plugin(arguments: list[str]) -> None:
+    """`ht foo …` becomes `ht-foo …` when foo is no command of ours and `ht-foo` is on PATH."""
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        program = shutil.which(f"ht-{arguments[0]}")
+        if program is not None:
+            os.execv(program, [program, *arguments[1:]])
+
+
+if __name__ == "__main__":
+    main()

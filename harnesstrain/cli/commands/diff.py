@@ -1,0 +1,42 @@
+"""`ht diff`: where two versions part."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnesstrain.cli import options as opt
+
+
+def command(
+    compared: Annotated[str, typer.Argument(metavar="A..B", help="Versions or runs.")],
+    task: Annotated[str | None, typer.Option("--task", "-t", help="Only this task, with both sides in full.")] = None,
+    patch: Annotated[bool, typer.Option("--patch", help="The harness diff instead.")] = False,
+    exit_code: opt.ExitCode = False,
+    config: opt.Config = None,
+    json: opt.Json = False,
+) -> None:
+    """The first step where each task's rollouts part, and the regime's fields that differ."""
+    from harnesstrain.cli import output, revisions, runs
+    from harnesstrain.cli.parting import partings, render
+    from harnesstrain.cli.session import opened
+    from harnesstrain.core.errors import AnswerNo
+
+    with opened(config=config) as context:
+        if patch:
+            pair = revisions.range_of(context, compared)
+            text = context.repo.diff(pair.base, pair.cand)
+            output.emit("patch", {"base": pair.base, "cand": pair.cand, "patch": text}) if json else output.data(text)
+            differs = bool(text)
+        else:
+            found = partings(context.store, runs.runs_of(context, compared), task)
+            if json:
+                output.emit_list("divergences", list(found.tasks), regime=found.regime, same=found.same)
+            else:
+                for line in render(found, full=task is not None):
+                    output.data(line)
+            differs = bool(found.tasks or found.regime)
+    if differs and exit_code:
+        msg = "they differ"
+        raise AnswerNo(msg)

@@ -1,0 +1,42 @@
+"""`ht judge`: compare two measured versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnesstrain.cli import options as opt
+
+
+def command(
+    compared: Annotated[str, typer.Argument(metavar="BASE..CAND", help="Versions; ..CAND means @..CAND.")],
+    criterion: Annotated[str | None, typer.Option("--criterion", "-c", help="Name or module:Class.")] = None,
+    dry_run: opt.DryRun = False,
+    exit_code: opt.ExitCode = False,
+    config: opt.Config = None,
+    given: opt.Set = None,
+    json: opt.Json = False,
+) -> None:
+    """Compare two measured versions with a criterion.  Prints the verdict's id.
+
+    Exits 4 when infrastructure noise could flip the verdict.
+    """
+    from harnesstrain.cli import output, runs
+    from harnesstrain.cli.session import opened
+    from harnesstrain.cli.tables import verdict_line, verdict_object
+    from harnesstrain.core.errors import AnswerNo, Unmeasurable
+    from harnesstrain.core.records.verdict import Decision
+    from harnesstrain.stages import judging
+
+    with opened(config=config, given=given) as context:
+        pair = runs.runs_of(context, compared)
+        spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
+        verdict = judging.run(context, spec)
+        output.emit("verdict", verdict_object(verdict)) if json else output.data(verdict.id)
+        output.say(verdict_line(verdict))
+        if verdict.decision is Decision.UNMEASURABLE:
+            msg = f"unmeasurable: {verdict.sentence}"
+            raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` measures the missing cells again")
+        if exit_code and not verdict.selected:
+            raise AnswerNo(verdict.sentence)

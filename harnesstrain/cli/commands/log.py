@@ -1,0 +1,39 @@
+"""`ht log`: what happened, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnesstrain.cli import options as opt
+
+
+def command(
+    limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Epochs and runs shown.")] = 30,
+    config: opt.Config = None,
+    json: opt.Json = False,
+) -> None:
+    """Epochs and runs, newest first."""
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import store_only
+    from harnesstrain.cli.tables import columns, log_cells
+    from harnesstrain.stages.report.history import curve, epoch_rows, sparkline
+    from harnesstrain.stages.report.history import log as rows_of
+
+    with store_only(config=config) as store:
+        rows = rows_of(store)
+        epochs = epoch_rows(store)
+    shown = list(reversed(rows))[:limit]
+    truncated = len(rows) > limit
+    if json:
+        output.emit_list("log", shown, truncated=truncated)
+        return
+    for line in columns([log_cells(row) for row in shown]):
+        output.data(line)
+    points = curve(epochs)
+    if points:
+        top = max([row.cells or 0 for row in epochs], default=0)
+        output.data(f"solved {sparkline(points, top)} {points[0]} → {points[-1]} of {top}")
+    if truncated:
+        output.say(f"only the newest {limit} are shown; --limit shows more")

@@ -1,0 +1,42 @@
+"""`ht status`: what is going on now."""
+
+from __future__ import annotations
+
+from harnesstrain.cli import options as opt
+
+
+def command(config: opt.Config = None, json: opt.Json = False) -> None:
+    """The baseline, the running commands, the last epoch, the model server."""
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import opened
+    from harnesstrain.cli.tables import status_lines
+    from harnesstrain.stages.report.history import status
+    from harnesstrain.stages.serve import status as serving
+
+    with opened(config=config) as context:
+        branch = context.settings.harness.branch or context.repo.branch()
+        head = context.repo.branch_head(branch)
+        facts = status(context.store)
+        server = serving(context.state)
+        holders = context.store.holders()
+        changed = context.repo.dirty()
+    if json:
+        output.emit(
+            "status",
+            {
+                **facts.model_dump(mode="json"),
+                "branch": branch,
+                "baseline": head,
+                "server": server.model_dump(mode="json"),
+                "holders": [holder.model_dump(mode="json") for holder in holders],
+                "dirty": list(changed),
+            },
+        )
+        return
+    output.data(f"baseline  {branch} at {head[:8]}" + (f", {len(changed)} files changed" if changed else ""))
+    for line in status_lines(facts):
+        output.data(line)
+    for holder in holders:
+        state = "stale" if holder.stale else "running"
+        output.data(f"{state:9} {holder.name} by pid {holder.pid} on {holder.host} for {holder.age:.0f} s")
+    output.data(f"server    {server.condition.value}" + (f" {server.url}" if server.url else ""))

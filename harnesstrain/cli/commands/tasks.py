@@ -1,0 +1,89 @@
+"""`ht tasks`: what can be measured."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnesstrain.cli import options as opt
+
+app = typer.Typer(help="Tasks and panels: list, check, oracle.", no_args_is_help=True, rich_markup_mode=None)
+PanelName = Annotated[str | None, typer.Argument(metavar="[PANEL]", help="Panel name, panel file or task directory.")]
+
+
+@app.command("list")
+def list_tasks(
+    panel: PanelName = None, split: opt.Split = None, config: opt.Config = None, json: opt.Json = False
+) -> None:
+    """The tasks of a panel: name, split, difficulty, digest."""
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import settings_for
+    from harnesstrain.cli.tables import columns
+    from harnesstrain.taskset import check_panel
+
+    settings = settings_for(config=config)
+    checked = check_panel(panel or settings.panel.chosen, settings.root)
+    tasks = [task for task in checked.tasks if split in (None, "all", task.split)]
+    if json:
+        output.emit_list("tasks", tasks, panel=checked.name, digest=checked.digest)
+        return
+    rows = [(t.name, t.split, t.metadata.get("difficulty", ""), (t.digest or t.status)[:11]) for t in tasks]
+    for line in columns(rows):
+        output.data(line)
+
+
+@app.command("check")
+def check(
+    panel: PanelName = None, exit_code: opt.ExitCode = False, config: opt.Config = None, json: opt.Json = False
+) -> None:
+    """Load every task and say what will run here, what will not, and why.  Starts nothing."""
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import settings_for
+    from harnesstrain.core.errors import AnswerNo
+    from harnesstrain.taskset import check_panel
+
+    settings = settings_for(config=config)
+    checked = check_panel(panel or settings.panel.chosen, settings.root)
+    if json:
+        output.emit_list("checks", list(checked.tasks), panel=checked.name, ok=checked.ok)
+    else:
+        for task in checked.tasks:
+            output.data(f"{task.status:12}{task.name}" + "".join(f"\n            {why}" for why in task.reasons))
+            for note in task.notes:
+                output.say(f"note: {task.name}: {note}")
+    bad = [task.name for task in checked.tasks if task.status != "ok"]
+    output.say(f"{len(checked.tasks) - len(bad)} of {len(checked.tasks)} tasks can be measured")
+    if bad and exit_code:
+        msg = f"cannot be measured: {', '.join(bad)}"
+        raise AnswerNo(msg)
+
+
+@app.command("oracle")
+def oracle(
+    panel: PanelName = None,
+    split: opt.Split = None,
+    include: Annotated[list[str] | None, typer.Option("--include", help="Glob of task names.")] = None,
+    noop: Annotated[bool, typer.Option("--noop", help="Do nothing instead: no task may be solved.")] = False,
+    jobs: opt.Jobs = None,
+    exit_code: opt.ExitCode = False,
+    config: opt.Config = None,
+    given: opt.Set = None,
+    json: opt.Json = False,
+) -> None:
+    """Run reference solutions and grade them; with --noop grade untouched environments."""
+    from harnesstrain.cli.tasks import OracleSpec, run_oracle
+
+    run_oracle(
+        OracleSpec(
+            panel=panel,
+            split=split,
+            include=tuple(include or ()),
+            noop=noop,
+            jobs=jobs,
+            config=config,
+            given=tuple(given or ()),
+        ),
+        as_json=json,
+        exit_code=exit_code,
+    )

@@ -1,0 +1,112 @@
+"""Errors become one line, a hint and an exit code.  Signals: once drains, twice stops.  Bugs leave a log.
+
+0 done · 1 bug · 2 usage, config, unknown id · 3 the answer is no (--exit-code) · 4 unmeasurable · 5 incomplete
+6 prerequisite missing · 7 busy · 130/141/143 signals
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from harnesstrain.cli import output
+from harnesstrain.core.errors import HtError
+
+SIGINT, SIGPIPE, SIGTERM = 130, 141, 143
+
+
+class Stop:
+    """The stop signal of a command that can drain.  A second interrupt stops at once."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.drains = False
+        """Whether the running command looks at this signal between units of work."""
+        self.signal: int | None = None
+
+    def is_set(self) -> bool:
+        """Whether work should stop."""
+        return self._event.is_set()
+
+    def ask(self, number: int) -> None:
+        """A signal arrived.  Drains once, then leaves; nothing committed is lost, children end with their pipes."""
+        if self.drains and not self._event.is_set():
+            self.signal = number
+            self._event.set()
+            output.say("stopping: what runs is finished first; once more stops at once")
+            return
+        leave(128 + number)
+
+
+STOP = Stop()
+"""Of this process."""
+
+
+def leave(code: int) -> NoReturn:
+    """Exit at once.  Children end when their pipes close."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def install_signals() -> None:
+    """SIGINT and SIGTERM ask to stop."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        STOP.ask(number)
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+
+
+def report(error: HtError, *, as_json: bool) -> int:
+    """Say what went wrong; returns the exit code."""
+    if as_json:
+        output.emit("error", {"error": _jsonable(error.payload())})
+    first, _, rest = error.message.partition("\n")
+    output.say(f"error: {first}")
+    if rest.strip():
+        output.say(rest.rstrip())
+    if error.hint:
+        output.say(f"hint: {error.hint}")
+    return error.exit_code
+
+
+def bug(error: BaseException, *, as_json: bool) -> int:
+    """A defect of this program: a short trace on stderr, the whole one in a log.  Locals are never shown."""
+    log = _log(error)
+    last = traceback.extract_tb(error.__traceback__)[-3:]
+    if as_json:
+        output.emit(
+            "error", {"error": {"kind": "bug", "message": f"{type(error).__name__}: {error}", "hint": str(log)}}
+        )
+    output.say(f"bug: {type(error).__name__}: {error}")
+    for frame in last:
+        output.say(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}")
+    output.say(f"hint: the whole trace is in {log}")
+    return 1
+
+
+def _log(error: BaseException) -> Path:
+    state = Path.cwd() / ".ht"
+    folder = state / "logs" if state.is_dir() else Path(os.environ.get("TMPDIR", "/tmp"))
+    path = folder / f"ht-bug-{int(time.time())}-{os.getpid()}.log"
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    return path
+
+
+def _jsonable(payload: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value if isinstance(value, str | int | float | list | None) else str(value)
+        for key, value in payload.items()
+    }

@@ -1,0 +1,77 @@
+"""stdout is data only; stderr is progress, summaries, warnings, hints.  Text of models and tasks is stripped first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+SCHEMA = 1
+"""Of the --json envelope."""
+
+_CONTROL = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b.?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def clean(text: str) -> str:
+    """`text` without escape sequences, control characters (but newline and tab) and direction overrides."""
+    return _CONTROL.sub("", text)
+
+
+def data(text: str) -> None:
+    """One line of data on stdout."""
+    sys.stdout.write(clean(text) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """One line of talk on stderr."""
+    if not quiet:
+        sys.stderr.write(clean(text) + "\n")
+        sys.stderr.flush()
+
+
+def emit(kind: str, body: Mapping[str, Any] | BaseModel) -> None:
+    """One --json object on stdout: the envelope, then every key of `body`."""
+    plain = dict(body) if isinstance(body, Mapping) else body.model_dump(mode="json")
+    envelope = {"schema": SCHEMA, "kind": kind, "as_of": datetime.now(UTC).isoformat(timespec="seconds"), **plain}
+    sys.stdout.write(json.dumps(envelope, ensure_ascii=False, default=_plain, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def emit_list(kind: str, items: list[Any], *, truncated: bool = False, **more: Any) -> None:
+    """A --json list: `items`, and whether some were left out."""
+    emit(kind, {"items": items, "truncated": truncated, **more})
+
+
+def finite(value: float | None) -> float | str | None:
+    """A float as JSON can hold it: infinity as text."""
+    if value is None or value == value and abs(value) != float("inf"):
+        return value
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def colour(stream: Any) -> bool:
+    """Whether escape sequences may be written to `stream`."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value)

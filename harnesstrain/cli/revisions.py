@@ -1,0 +1,120 @@
+"""Names for harness versions: `@` the promoted baseline, `@~2`, `e7` epoch 7's candidate, any git revision, any id.
+
+A revision name beats an id prefix of the same letters; `id:e7ab` forces the id.  Ranges are `base..cand`; an empty
+side is `@` on the left and the newest candidate on the right.  `-` reads one name a line from stdin.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.ids import SHORTEST, is_hex
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.candidate import Candidate, CandidateStatus
+
+if TYPE_CHECKING:
+    from harnesstrain.measure.context import Context
+
+
+class Range(Record):
+    """Two harness versions."""
+
+    base: str
+    cand: str
+
+
+def arguments(values: Sequence[str]) -> list[str]:
+    """The names given, `-` replaced by the lines of stdin.  Raises UsageError when stdin holds none."""
+    found: list[str] = []
+    for value in values:
+        if value == "-":
+            lines = [line.split()[0] for line in sys.stdin.read().splitlines() if line.strip()]
+            if not lines:
+                msg = "stdin held no id"
+                raise UsageError(msg, hint="the command before the pipe printed nothing; see its message above")
+            found += lines
+        else:
+            found.append(value)
+    return found
+
+
+def commit_of(context: Context, name: str) -> str:
+    """The commit a name stands for.  Raises NotFound, Ambiguous, UsageError."""
+    branch = context.settings.harness.branch or "HEAD"
+    if name == "@":
+        return baseline(context)
+    if match := re.fullmatch(r"@~(\d+)", name):
+        return context.repo.resolve(f"{branch}~{match.group(1)}")
+    if match := re.fullmatch(r"e(\d+)(\^?)", name):
+        return _epoch(context, int(match.group(1)), parent=bool(match.group(2)))
+    if name.startswith("id:"):
+        return _by_id(context, name[3:])
+    try:
+        return context.repo.resolve(name)
+    except NotFound:
+        if len(name) >= SHORTEST and is_hex(name):
+            return _by_id(context, name)
+        raise
+
+
+def baseline(context: Context) -> str:
+    """The promoted baseline: where the trained branch stands.  Raises UsageError when HEAD is detached."""
+    return context.repo.branch_head(context.settings.harness.branch or context.repo.branch())
+
+
+def range_of(context: Context, text: str) -> Range:
+    """`base..cand`.  Raises UsageError when it is no range."""
+    if ".." not in text:
+        msg = f"'{text}' is no range"
+        raise UsageError(msg, hint="write BASE..CAND, or ..CAND for the baseline's side")
+    left, _, right = text.partition("..")
+    return Range(
+        base=commit_of(context, left) if left else baseline(context),
+        cand=commit_of(context, right) if right else _newest(context),
+    )
+
+
+def _epoch(context: Context, number: int, *, parent: bool) -> str:
+    epoch = context.store.epoch(number)
+    if parent:
+        return epoch.base
+    if epoch.candidate is None:
+        msg = f"epoch {number} has no candidate"
+        raise NotFound(msg, hint="`ht log` shows what each epoch did")
+    return _commit(context.store.candidate(epoch.candidate))
+
+
+def _by_id(context: Context, prefix: str) -> str:
+    found = context.store.resolve(prefix, kinds=("run", "candidate", "verdict"))
+    if found.kind == "run":
+        return context.store.run(found.id).commit
+    if found.kind == "verdict":
+        return context.store.verdict(found.id).cand_commit
+    return _commit(context.store.candidate(found.id))
+
+
+def _commit(candidate: Candidate) -> str:
+    if candidate.commit is None:
+        msg = f"candidate {candidate.id[:8]} has no commit: {candidate.reason}"
+        raise NotFound(msg, hint="`ht show` tells more")
+    return candidate.commit
+
+
+def _newest(context: Context) -> str:
+    for candidate in reversed(list(context.store.candidates())):
+        if candidate.status is CandidateStatus.CANDIDATE:
+            return _commit(candidate)
+    msg = "there is no candidate yet"
+    raise NotFound(msg, hint="`ht propose` makes one")
+
+
+def sides(name: str) -> list[str]:
+    """`base..cand` as two names (empty sides filled in later), anything else as itself."""
+    if ".." not in name:
+        return [name]
+    left, _, right = name.partition("..")
+    return [left or "@", right] if right else [left or "@"]

@@ -1,0 +1,97 @@
+"""From names to runs and verdicts: which measurement of a version a command means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harnesstrain.cli.revisions import Range, baseline, commit_of, range_of
+from harnesstrain.core.errors import NotFound
+from harnesstrain.core.ids import SHORTEST, is_hex
+from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.verdict import Verdict
+
+if TYPE_CHECKING:
+    from harnesstrain.measure.context import Context
+
+
+def run_of(context: Context, name: str) -> str:
+    """A run id, or the newest run of a version.  Raises NotFound, Ambiguous."""
+    named = _named(context, name, ("run",))
+    if named is not None:
+        return named
+    commit = commit_of(context, name)
+    found = _runs_of_commit(context, commit)
+    if not found:
+        msg = f"{commit[:8]} was not measured yet"
+        raise NotFound(msg, hint=f"`ht evaluate {name}`")
+    return found[-1].id
+
+
+def runs_of(context: Context, text: str) -> Range:
+    """`base..cand` as two comparable runs: the newest pair of one panel, regime and seeds.
+
+    Each side may be a run id.  Raises NotFound when no such pair was measured.
+    """
+    left, _, right = text.partition("..")
+    sides = [_named(context, side, ("run",)) if side else None for side in (left, right)]
+    if sides[0] and sides[1]:
+        return Range(base=sides[0], cand=sides[1])
+    if sides[0] or sides[1]:
+        fixed = context.store.run(sides[0] or sides[1] or "")
+        other = commit_of(context, right if sides[0] else left) if (right if sides[0] else left) else baseline(context)
+        match = _comparable(_runs_of_commit(context, other), fixed)
+        if match is None:
+            raise _missing(context, other, fixed)
+        return Range(base=fixed.id, cand=match.id) if sides[0] else Range(base=match.id, cand=fixed.id)
+    pair = range_of(context, text)
+    for cand in reversed(_runs_of_commit(context, pair.cand)):
+        base = _comparable(_runs_of_commit(context, pair.base), cand)
+        if base is not None:
+            return Range(base=base.id, cand=cand.id)
+    msg = f"{pair.base[:8]} and {pair.cand[:8]} were not measured alike"
+    raise NotFound(msg, hint=f"`ht evaluate {pair.base[:8]}..{pair.cand[:8]}` measures both")
+
+
+def verdict_of(context: Context, name: str, criterion: str | None, *, record: bool) -> Verdict:
+    """A verdict by id, or of a candidate, run or version against the baseline: recorded, or judged now."""
+    from harnesstrain.stages import judging
+
+    named = _named(context, name, ("verdict",))
+    if named is not None:
+        return context.store.verdict(named)
+    base = baseline(context)
+    run = _named(context, name, ("run",))
+    cand = context.store.run(run).commit if run else commit_of(context, name)
+    if criterion is None:
+        known = [v for v in context.store.verdicts() if v.cand_commit == cand and run in (None, v.cand_run)]
+        if known and (known[-1].base_commit == base or cand == base):
+            return known[-1]
+    pair = runs_of(context, f"{base}..{run or cand}")
+    spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=record)
+    return judging.run(context, spec)
+
+
+def _named(context: Context, name: str, kinds: tuple[str, ...]) -> str | None:
+    """The record of one of `kinds` that `name` is an id of, or None."""
+    text = name.removeprefix("id:")
+    if len(text) < SHORTEST or not is_hex(text):
+        return None
+    try:
+        return context.store.resolve(text, kinds=kinds).id
+    except NotFound:
+        return None
+
+
+def _runs_of_commit(context: Context, commit: str) -> list[Run]:
+    return [run for run in context.store.runs() if run.commit == commit]
+
+
+def _comparable(runs: list[Run], other: Run) -> Run | None:
+    alike = [r for r in runs if (r.panel, r.regime, r.seeds) == (other.panel, other.regime, other.seeds)]
+    return alike[-1] if alike else None
+
+
+def _missing(context: Context, commit: str, fixed: Run) -> NotFound:
+    split = f" --split {fixed.split}" if fixed.split else ""
+    msg = f"{commit[:8]} was not measured on {fixed.panel_name} as run {fixed.id[:8]} was"
+    return NotFound(msg, hint=f"`ht evaluate {commit[:8]} --panel {fixed.panel_name}{split}`")

@@ -1,0 +1,105 @@
+"""What `ht serve-llm` says and does around the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harnesstrain.cli import output
+from harnesstrain.cli.session import settings_for
+from harnesstrain.core.errors import AnswerNo, UsageError
+from harnesstrain.core.records.base import Record
+from harnesstrain.measure.endpoint import EXTERNAL, connect_spec
+from harnesstrain.stages.serve import Action, ServeSpec, Serving, run
+
+
+class Asked(Record):
+    """The command's options."""
+
+    engine: str | None
+    model: str | None
+    url: str | None
+    script: Path | None
+    port: int
+    host: str
+    context_length: int | None
+    max_running: int | None
+    deterministic: bool
+    options: tuple[str, ...]
+    wait: float
+
+
+def spec_for(asked: Asked, action: Action, config: Path | None, environ: Mapping[str, str]) -> ServeSpec:
+    """The stage's spec: options over settings.  Raises UsageError, ConfigError."""
+    flags: dict[str, Any] = {
+        "llm.engine": asked.engine or (EXTERNAL if asked.url else None),
+        "llm.model": asked.model,
+        "llm.url": asked.url,
+        "llm.script": str(asked.script.absolute()) if asked.script else None,
+        "llm.context_length": asked.context_length,
+    }
+    settings = settings_for(config=config, flags=flags)
+    known = connect_spec(settings, settings.store.path, environ)
+    engine = known.engine.model_copy(
+        update={
+            "engine": EXTERNAL if known.url else known.engine.engine,
+            "url": known.url,
+            "api_key": known.api_key,
+            "max_running": asked.max_running or settings.llm.max_running,
+            "deterministic": asked.deterministic,
+            "options": dict(_option(text) for text in asked.options),
+        }
+    )
+    return ServeSpec(
+        directory=settings.store.path,
+        action=action,
+        engine=engine,
+        host=asked.host,
+        port=asked.port,
+        start_timeout=asked.wait,
+    )
+
+
+def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, environ: Mapping[str, str]) -> None:
+    """Do it.  stdout gets the URL (or the record with --json) as soon as the server answers."""
+
+    def announce(serving: Serving) -> None:
+        if as_json:
+            output.emit("server", serving)
+        else:
+            output.data(serving.url or "")
+        what = "already running" if serving.already else "serving"
+        model = serving.endpoint.model if serving.endpoint else "?"
+        output.say(
+            f"{what} {model} ({serving.engine}) as pid {serving.pid}, fingerprint {(serving.fingerprint or '')[:8]}"
+        )
+        if action is Action.FOREGROUND and not serving.already:
+            output.say("stop it with Ctrl-C")
+
+    done = run(spec_for(asked, action, config, environ), announce=announce)
+    if action is Action.FOREGROUND and done.signal:
+        output.say("stopped")
+
+
+def look(action: Action, *, config: Path | None, as_json: bool, exit_code: bool) -> None:
+    """--status and --stop."""
+    settings = settings_for(config=config)
+    serving = run(ServeSpec(directory=settings.store.path, action=action))
+    if as_json:
+        output.emit("server", serving)
+    else:
+        output.data(f"{serving.condition.value}{' ' + serving.url if serving.url else ''}")
+        if serving.log and serving.condition.value in ("stale", "unresponsive"):
+            output.say(f"its log: {serving.log}")
+    if exit_code and action is Action.STATUS and serving.condition.value != "running":
+        msg = "no model server is running here"
+        raise AnswerNo(msg, hint="`ht serve-llm --detach` starts one")
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        msg = f"--engine-option takes NAME=VALUE, not '{text}'"
+        raise UsageError(msg)
+    return name, value

@@ -1,0 +1,60 @@
+"""Records as lines and objects for people and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harnesstrain.cli.output import finite
+from harnesstrain.core.ids import short
+from harnesstrain.core.records.verdict import Verdict
+from harnesstrain.stages.report.history import LogRow, Status
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """A verdict in one line."""
+    flips = f"+{len(verdict.gained)} -{len(verdict.lost)}"
+    return (
+        f"{verdict.decision.value}: {verdict.sentence} · solved {verdict.base.solved} → {verdict.cand.solved} "
+        f"of {verdict.cand.cells} ({flips}, p={verdict.p_value:.3g})"
+    )
+
+
+def verdict_object(verdict: Verdict) -> dict[str, Any]:
+    """A verdict for --json: its record, with an infinite loss as text."""
+    return verdict.model_dump(mode="json") | {"loss": finite(verdict.loss)}
+
+
+def columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) -> list[str]:
+    """Rows as aligned lines; the last column is not padded."""
+    every = [list(header), *map(list, rows)] if header else list(map(list, rows))
+    if not every:
+        return []
+    widths = [max(len(row[index]) for row in every) for index in range(len(every[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in every]
+
+
+def log_cells(row: LogRow) -> tuple[str, ...]:
+    """A line of `ht log`."""
+    name = f"e{row.epoch}" if row.epoch is not None else "-"
+    flips = f"+{len(row.gained)} -{len(row.lost)}" if row.verdict else ""
+    solved = f"{row.score.solved}/{row.score.cells}" if row.score else ""
+    title = row.hypothesis or row.reason
+    return (name, identifier(row.candidate), f"{row.mark} {row.state}", solved, flips, title)
+
+
+def status_lines(facts: Status) -> list[str]:
+    """`ht status`, the part that records tell."""
+    lines = []
+    if facts.baseline_score:
+        lines.append(f"solved    {facts.baseline_score.solved} of {facts.baseline_score.cells}")
+    lines.append(f"epochs    {facts.epochs}, {facts.promoted} promoted, {facts.failures} failed proposals at the end")
+    if facts.open_epoch:
+        lines.append(f"open      epoch {facts.open_epoch.number}; `ht epoch` goes on with it")
+    lines += [f"partial   run {identifier(run)}; `ht evaluate` resumes it" for run in facts.incomplete_runs]
+    return lines
+
+
+def identifier(text: str | None) -> str:
+    """An id as people see it."""
+    return short(text) if text else "-"

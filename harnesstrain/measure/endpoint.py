@@ -1,0 +1,52 @@
+"""Settings → which model to connect to.
+
+`auto` means: the URL of the settings, else the server that runs detached here, else the embedded engine in this
+process.  A named engine other than `external` is started in this process, unless such a server runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harnesstrain.core.errors import ConfigError, Prerequisite
+from harnesstrain.core.settings import Settings
+from harnesstrain.llm.base import EngineSpec
+from harnesstrain.llm.connect import ConnectSpec
+
+AUTO, EMBEDDED, EXTERNAL = "auto", "embedded", "external"
+
+
+def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) -> ConnectSpec:
+    """What `llm.connect` needs.  Raises ConfigError (external without a URL), Prerequisite (the key's variable)."""
+    llm = settings.llm
+    if llm.engine == EXTERNAL and llm.url is None:
+        msg = "engine 'external' needs [llm] url"
+        raise ConfigError(msg, hint="set HT_LLM_URL, or url in ht.toml")
+    url = llm.url if llm.engine in (AUTO, EXTERNAL) else None
+    return ConnectSpec(
+        url=url,
+        model=llm.model,
+        api_key=_key(settings, environ) if url else None,
+        context_length=llm.context_length,
+        max_running=llm.max_running,
+        deadline=llm.deadline,
+        directory=state if llm.engine == AUTO else None,
+        engine=EngineSpec(
+            engine=EMBEDDED if llm.engine in (AUTO, EXTERNAL) else llm.engine,
+            model=llm.model,
+            context_length=llm.context_length,
+            max_running=llm.max_running or settings.measure.jobs,
+            script=llm.script,
+        ),
+    )
+
+
+def _key(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    name = settings.llm.api_key_env
+    if name is None:
+        return None
+    if not environ.get(name):
+        msg = f"the environment variable {name}, which [llm] api_key_env names, is not set"
+        raise Prerequisite(msg, hint=f"export {name}=…")
+    return environ[name]

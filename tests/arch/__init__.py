@@ -1,0 +1,1 @@
+"""Rules of the architecture that import-linter and ruff cannot say."""
