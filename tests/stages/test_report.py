@@ -235,6 +235,8 @@ def test_epochs_lineage_and_holdout(history: History) -> None:
         (A, "holdout", 0, 2),
         (B, "holdout", 1, 2),
     ]
+    assert [(one.split, one.gained, one.lost, one.compared) for one in report.moved] == [("holdout", ("h1",), (), 2)]
+    assert "Whole lineage on holdout, aaaaaaaa → bbbbbbbb: +1 −0 of 2 compared cells, p = 0.5." in to_text(report)
     assert report.memo is not None
     assert (report.memo.epoch, report.memo.author) == (2, "patches")
 
