@@ -13,6 +13,7 @@ settings.py     ht.toml: layers merged, origins, validation
 rewards.py      what a verifier wrote, read strictly
 registry.py     plugin points: entry points, loaded lazily
 events.py       what is happening: events, observers, the bus
+leftovers.py    byte code that is no part of a directory's content
 resources.py    where shipped files lie (migrations, tasksets, bootstrap)
 confinement.py  what an untrusted process may see and use; starting it so
 launcher.py     the confined process's parent: mounts, limits, dropping root, clean-up

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harnesstrain.core.errors import ConfigError
+from harnesstrain.core.leftovers import is_leftover
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Entry:
 
 
 def entries(source: Path) -> list[Entry]:
-    """Everything below the directory `source`, parents first, in a fixed order; modes are 0755 or 0644.
+    """Everything below the directory `source`, parents first, in a fixed order; modes are 0755 or 0644; leftover byte code is not given.
 
     Raises ConfigError: not a directory, a device or pipe in it, a link that leads out of it.
     """
@@ -45,6 +46,8 @@ def entries(source: Path) -> list[Entry]:
 
 def _walk(folder: Path, root: Path, prefix: str) -> Iterator[Entry]:
     for path in sorted(folder.iterdir(), key=lambda item: item.name):
+        if is_leftover(path):
+            continue
         name = f"{prefix}{path.name}"
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):

@@ -1,8 +1,8 @@
 """The digest of a directory that a sandbox gets: every name, byte, executable bit and link in it.
 
-Nothing is left out: hidden files, nested `.git` folders and stray editor files reach the sandbox, so they count.  Not
-covered, because neither a checkout nor a sandbox keeps them: times, owners, and permission bits other than
-executable (and set-id) of files.
+Hidden files, nested `.git` folders and stray editor files reach the sandbox, so they count.  Not covered: what no
+sandbox is given (byte code that Python left beside its source), and what neither a checkout nor a sandbox keeps
+(times, owners, permission bits other than executable and set-id of files).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import quote_from_bytes
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import ConfigError
+from harnesstrain.core.leftovers import is_leftover
 
 _CHUNK = 1024 * 1024
 
@@ -38,6 +39,8 @@ def _entries(directory: Path, root: Path) -> Iterator[list[str]]:
     with os.scandir(directory) as scan:
         for entry in scan:
             path = Path(entry.path)
+            if is_leftover(path):
+                continue
             name = quote_from_bytes(os.fsencode(path.relative_to(root)))
             if entry.is_symlink():
                 yield [name, "link", quote_from_bytes(os.fsencode(_target(path, root)))]

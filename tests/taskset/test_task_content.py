@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import tempfile
@@ -107,6 +108,14 @@ def test_what_nobody_who_acts_or_grades_sees_does_not_change_the_digest(make_tas
     )
     moved = shutil.copytree(directory, directory.parent.parent / "elsewhere" / "hello")
     assert load_task(moved).digest == before.digest
+
+
+def test_byte_code_that_python_left_does_not_change_the_digest(make_task: MakeTask) -> None:
+    directory = make_task(files={"environment/app/tool.py": "x = 1\n", "tests/check.py": "y = 2\n"})
+    before = load_task(directory).digest
+    assert compileall.compile_dir(directory, quiet=1)
+    assert (directory / "environment/app/__pycache__").is_dir()
+    assert load_task(directory).digest == before
 
 
 def test_texts_that_differ_in_unicode_form_only_differ(make_task: MakeTask) -> None:
