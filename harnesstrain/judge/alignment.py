@@ -70,6 +70,7 @@ def compare(
         open=tuple(unknown),
         excluded=tuple(excluded),
         certificates=tuple(sorted(evidence.consulted)),
+        certified=certified,
     )
 
 

@@ -74,6 +74,8 @@ def judged(rule: Rule, comparison: Comparison) -> Verdict:
         p_value=comparison.p_value,
         detectable=comparison.detectable,
         proven_unchanged=comparison.proven_unchanged,
+        certificates=comparison.certificates,
+        certified=comparison.certified,
         inputs=inputs,
     )
 

@@ -74,6 +74,8 @@ class Comparison(Record):
     """Left out for good: forked, not_certified."""
     certificates: tuple[str, ...] = ()
     """Ids of the certificates that were consulted, sorted."""
+    certified: bool = False
+    """Whether cells without a certificate were left out."""
 
     @property
     def gained(self) -> tuple[Flip, ...]:
@@ -136,6 +138,7 @@ class Comparison(Record):
                 "open": sorted([c.task, c.seed, c.base_solved, c.cand_solved, c.reason] for c in self.open),
                 "excluded": sorted([one.task, one.seed, one.reason] for one in self.excluded),
                 "certificates": self.certificates,
+                "certified": self.certified,
             }
         )
 

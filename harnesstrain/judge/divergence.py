@@ -48,14 +48,13 @@ def _difference(one: Step, other: Step) -> str | None:
     if one.kind is StepKind.LLM:
         if one.request_digest != other.request_digest or one.messages != other.messages:
             return "request"
-        same = (one.content, one.reasoning, one.tool_calls, one.finish_reason, one.error)
-        return (
-            None
-            if same == (other.content, other.reasoning, other.tool_calls, other.finish_reason, other.error)
-            else "reply"
-        )
+        return None if _reply(one) == _reply(other) else "reply"
     if one.action != other.action:
         return "action"
     if one.scrubbed_digest != other.scrubbed_digest:
         return "observation"
     return None
+
+
+def _reply(step: Step) -> tuple[str | None, ...]:
+    return (step.content, step.reasoning, step.tool_calls, step.finish_reason, step.error)

@@ -94,6 +94,10 @@ class Verdict(Record):
     """Fewest clean gains that would reach p <= 0.05 on this panel; 0 when it cannot."""
     proven_unchanged: int = 0
     """Cells served wholly from caches: same requests, same actions."""
+    certificates: tuple[str, ...] = ()
+    """Ids of the env certificates it rests on.  Later ones do not change it."""
+    certified: bool = False
+    """Whether cells without a certificate were left out."""
     inputs: str = ""
     """Digest of the rollouts' measurements, so that `ht verify` can derive this verdict again."""
 
