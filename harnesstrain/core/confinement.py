@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import marshal
 import os
 import shutil
 import signal
@@ -19,8 +19,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harnesstrain.core import launcher
+
+_START = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(sys.argv[2])"
+"""Imports the launcher alone, from its compiled form: it starts before every confined process."""
 
 JAIL_UID = 58231
 """Host user a confined process runs as when the starter is root."""
@@ -111,8 +115,16 @@ def launch_argv(confinement: Confinement) -> list[str]:
         spec["files"] = {**_accounts(confinement.inner_uid), **confinement.files}
     spec["bwrap"] = bubblewrap() or "bwrap"
     spec["owner"] = os.getpid()
-    text = json.dumps(spec, default=str, separators=(",", ":"))
-    return [sys.executable, "-I", "-S", launcher.__file__, text]
+    folder = str(Path(launcher.__file__).parent)
+    return [sys.executable, "-I", "-S", "-c", _START, folder, marshal.dumps(_plain(spec)).hex()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _accounts(uid: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The confined process's parent.  Runs alone (`python -I -S launcher.py SPEC`), standard library only.
+"""The confined process's parent.  Runs alone, before every confined process: it imports as little as it can.
 
 1. a mount namespace of its own (as a normal user: a user namespace first), so that no mount reaches the host;
 2. stages what is to be seen: binds with mapped owners, files, the overlay root, its memory;
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
+import marshal
 import os
 import resource
-import secrets
 import select
 import signal
-import sys
-from pathlib import Path
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 PR_SET_CHILD_SUBREAPER = 36
@@ -50,6 +50,16 @@ def _call(name: str, *args: Any) -> int:
     return result
 
 
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
 def _mount(kind: str, target: str, options: str = "", flags: int = 0) -> None:
     fstype = kind.encode() if kind else None
     _call("mount", kind.encode() or b"none", target.encode(), fstype, flags, options.encode() or None)
@@ -58,18 +68,18 @@ def _mount(kind: str, target: str, options: str = "", flags: int = 0) -> None:
 # --- control groups -------------------------------------------------------------------------------------------------
 
 
-def controllers() -> dict[str, tuple[Path, int]]:
+def controllers() -> dict[str, tuple[str, int]]:
     """Where a group can be made for each usable controller: its directory and the hierarchy's version."""
-    found: dict[str, tuple[Path, int]] = {}
-    for line in Path("/proc/self/mounts").read_text().splitlines():
+    found: dict[str, tuple[str, int]] = {}
+    for line in _read("/proc/self/mounts").splitlines():
         _, place, kind, options, *_ = line.split(" ")
         if kind == "cgroup":
             for name in {"memory", "pids", "cpu"} & set(options.split(",")):
-                found[name] = (Path(place), 1)
+                found[name] = (place, 1)
         elif kind == "cgroup2":
             with contextlib.suppress(OSError):
-                for name in {"memory", "pids", "cpu"} & set((Path(place) / "cgroup.controllers").read_text().split()):
-                    found.setdefault(name, (Path(place), 2))
+                for name in {"memory", "pids", "cpu"} & set(_read(f"{place}/cgroup.controllers").split()):
+                    found.setdefault(name, (place, 2))
     return {name: where for name, where in found.items() if os.access(where[0], os.W_OK)}
 
 
@@ -91,27 +101,27 @@ def _settings(spec: dict[str, Any], version: int) -> dict[str, list[tuple[str, s
     return wanted
 
 
-def make_groups(spec: dict[str, Any]) -> dict[str, Path]:
+def make_groups(spec: dict[str, Any]) -> dict[str, str]:
     """One group per wanted controller, by controller; those that cannot be made are left out."""
-    made: dict[str, Path] = {}
-    name = f"{GROUP}-{spec['owner']}-{secrets.token_hex(4)}"
+    made: dict[str, str] = {}
+    name = f"{GROUP}-{spec['owner']}-{os.urandom(4).hex()}"
     for controller, (place, version) in controllers().items():
         settings = _settings(spec, version).get(controller)
         if not settings:
             continue
-        group = place / name
+        group = f"{place}/{name}"
         try:
-            if version == 2 and controller not in (place / "cgroup.subtree_control").read_text().split():
-                (place / "cgroup.subtree_control").write_text(f"+{controller}")
-            group.mkdir(exist_ok=True)
-            (group / settings[0][0]).write_text(settings[0][1])
+            if version == 2 and controller not in _read(f"{place}/cgroup.subtree_control").split():
+                _write(f"{place}/cgroup.subtree_control", f"+{controller}")
+            os.makedirs(group, exist_ok=True)
+            _write(f"{group}/{settings[0][0]}", settings[0][1])
         except OSError:
             with contextlib.suppress(OSError):
-                group.rmdir()
+                os.rmdir(group)
             continue
         for file, value in settings[1:]:
             with contextlib.suppress(OSError):  # no swap accounting: nothing to bound
-                (group / file).write_text(value)
+                _write(f"{group}/{file}", value)
         made[controller] = group
     return made
 
@@ -132,9 +142,9 @@ def _own_namespaces(heir_of: int | None) -> bool:
     uid, gid = os.geteuid(), os.getegid()
     _call("unshare", CLONE_NEWNS if root else CLONE_NEWNS | CLONE_NEWUSER)
     if not root:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"0 {uid} 1")
+        _write("/proc/self/gid_map", f"0 {gid} 1")
     _mount("", "/", flags=MS_REC | MS_SLAVE)
     return root
 
@@ -155,8 +165,8 @@ def _swapped_owners(uid: int) -> int:
     os.read(ready[0], 1)
     lines = f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}"
     try:
-        Path(f"/proc/{child}/uid_map").write_text(lines)
-        Path(f"/proc/{child}/gid_map").write_text(lines)
+        _write(f"/proc/{child}/uid_map", lines)
+        _write(f"/proc/{child}/gid_map", lines)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     finally:
         for fd in (ready[0], *go):
@@ -181,46 +191,41 @@ def _tree(source: str, owners: int | None, writable: bool) -> int:
     return tree
 
 
-def _place(tree: int, source: str, target: Path) -> None:
-    if Path(source).is_dir():
-        target.mkdir(parents=True)
+def _place(tree: int, source: str, target: str) -> None:
+    if os.path.isdir(source):
+        os.mkdir(target)
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-    _call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, str(target).encode(), MOVE_FROM_FD)
+        _write(target, "")
+    _call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_FROM_FD)
     os.close(tree)
 
 
-def _generation(stage: Path) -> int:
-    return sum(1 for entry in stage.iterdir() if entry.name.startswith("g"))
-
-
-def _mount_overlay(spec: dict[str, Any], opened: list[int], here: Path, above: list[Path], owner: int) -> Path:
+def _mount_overlay(spec: dict[str, Any], opened: list[int], here: str, above: list[str], owner: int) -> str:
     overlay = spec["root"]
     lowers = opened[: len(overlay["lowers"])]
     if overlay["upper"] is None:
-        changes = here / "changes"
-        changes.mkdir()
-        _mount("tmpfs", str(changes), f"size={overlay['size_mb']}m,mode=0755")
+        changes = f"{here}/changes"
+        os.mkdir(changes)
+        _mount("tmpfs", changes, f"size={overlay['size_mb']}m,mode=0755")
     else:
-        changes = Path(f"/proc/self/fd/{opened[-1]}")
+        changes = f"/proc/self/fd/{opened[-1]}"
     for name in ("fs", "work"):
-        (changes / name).mkdir(exist_ok=True)
-        os.chown(changes / name, owner, owner)
-    layers = [str(path) for path in above] + [f"/proc/self/fd/{fd}" for fd in lowers]
+        os.makedirs(f"{changes}/{name}", exist_ok=True)
+        os.chown(f"{changes}/{name}", owner, owner)
+    layers = above + [f"/proc/self/fd/{fd}" for fd in lowers]
     kept = "" if spec["real_root"] else ",userxattr"
     options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,index=off{kept}"
-    target = here / "root"
-    target.mkdir()
-    _mount("overlay", str(target), options)
+    target = f"{here}/root"
+    os.mkdir(target)
+    _mount("overlay", target, options)
     return target
 
 
-def _stage_place(sources: list[str]) -> Path:
+def _stage_place(sources: list[str]) -> str:
     """A directory to mount the stage on: it hides nothing that is to be seen."""
-    shown = [Path(source).resolve() for source in sources]
-    for place in map(Path, STAGES):
-        if place.is_dir() and not any(path.is_relative_to(place) for path in shown):
+    shown = [os.path.realpath(source) for source in sources]
+    for place in STAGES:
+        if os.path.isdir(place) and not any(f"{path}/".startswith(f"{place}/") for path in shown):
             return place
     raise OSError(f"none of {', '.join(STAGES)} can hold the mounts")
 
@@ -230,22 +235,23 @@ def stage(spec: dict[str, Any]) -> list[str]:
     heir_of = spec["root"]["heir_of"] if spec["root"] else None
     real_root = spec["real_root"] = _own_namespaces(heir_of)
     owner = spec["uid"] if real_root else 0
-    owners = _swapped_owners(owner) if real_root else None
-    trees = [_tree(bind["source"], owners, bind["writable"]) for bind in spec["binds"]]
+    binds = spec["binds"]
+    owners = _swapped_owners(owner) if real_root and binds else None
+    trees = [_tree(bind["source"], owners, bind["writable"]) for bind in binds]
     layers = [*spec["root"]["lowers"], spec["root"]["upper"]] if spec["root"] else []
     opened = [os.open(path, os.O_PATH) for path in layers if path]
-    place = _stage_place([bind["source"] for bind in spec["binds"]] + [path for path in layers if path])
+    place = _stage_place([bind["source"] for bind in binds] + [path for path in layers if path])
     if not heir_of:
-        _mount("tmpfs", str(place), "mode=0755,size=64m")
-    generation = _generation(place)
-    above = [place / f"g{number}" / "changes" / "fs" for number in reversed(range(generation))]
-    here = place / f"g{generation}"
-    here.mkdir()
+        _mount("tmpfs", place, "mode=0755,size=64m")
+    generation = len(os.listdir(place))
+    above = [f"{place}/g{number}/changes/fs" for number in reversed(range(generation))]
+    here = f"{place}/g{generation}"
+    os.mkdir(here)
 
     args: list[str] = []
     if spec["root"]:
         root = _mount_overlay(spec, opened, here, above, owner)
-        args += ["--bind", str(root), "/"]
+        args += ["--bind", root, "/"]
     if spec["system"]:
         args += _system(spec)
     args += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
@@ -253,16 +259,15 @@ def stage(spec: dict[str, Any]) -> list[str]:
         args += ["--bind", f"{root}/dev/shm", "/dev/shm"]
     args += ["--remount-ro", "/dev"]
     for number, (target, text) in enumerate(spec["files"].items()):
-        file = here / f"f{number}"
-        file.write_text(text)
-        file.chmod(0o644)
-        args += ["--ro-bind", str(file), target]
+        file = f"{here}/f{number}"
+        _write(file, text)
+        args += ["--ro-bind", file, target]
     for target in spec["tmpfs"]:
         args += ["--perms", "1777", "--size", str(spec["tmpfs_mb"] * MEGABYTE), "--tmpfs", target]
-    for number, (bind, tree) in enumerate(zip(spec["binds"], trees, strict=True)):
-        target = here / f"b{number}"
+    for number, (bind, tree) in enumerate(zip(binds, trees, strict=True)):
+        target = f"{here}/b{number}"
         _place(tree, bind["source"], target)
-        args += ["--bind" if bind["writable"] else "--ro-bind", str(target), bind["target"]]
+        args += ["--bind" if bind["writable"] else "--ro-bind", target, bind["target"]]
     if not spec["root"]:
         args += ["--remount-ro", "/"]
     return args
@@ -271,15 +276,14 @@ def stage(spec: dict[str, Any]) -> list[str]:
 def _system(spec: dict[str, Any]) -> list[str]:
     args = ["--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
-        path = Path(name)
-        if path.is_symlink():
-            args += ["--symlink", str(path.readlink()), name] if not spec["root"] else []
-        elif path.is_dir():
+        if os.path.islink(name):
+            args += ["--symlink", os.readlink(name), name] if not spec["root"] else []
+        elif os.path.isdir(name):
             args += ["--ro-bind", name, name]
     if spec["root"]:
         return args
     for name in ETC + (ETC_NETWORK if spec["network"] else ()):
-        args += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if name not in spec["files"] else []
+        args += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"] if f"/etc/{name}" not in spec["files"] else []
     return args
 
 
@@ -292,9 +296,9 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (bound, bound))
 
 
-def _become(spec: dict[str, Any], args: list[str], groups: dict[str, Path]) -> NoReturn:
+def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> NoReturn:
     for group in groups.values():
-        (group / "cgroup.procs").write_text("0")
+        _write(f"{group}/cgroup.procs", "0")
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, spec["open_files"])
     if spec["file_mb"]:
@@ -306,7 +310,7 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, Path]) -> N
     if spec["cpu_list"]:
         os.sched_setaffinity(0, spec["cpu_list"])
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")
+        _write("/proc/self/oom_score_adj", "500")
     inherited = {name: os.environ[name] for name in spec["inherit"] if name in os.environ}
     if spec["real_root"]:
         os.setgroups([])
@@ -359,29 +363,27 @@ def _watch(child: int, owner: int) -> int:
             code, ended = os.waitstatus_to_exitcode(status), 0
 
 
-def main() -> int:
-    """Confine and wait; the exit code is the command's."""
-    spec: dict[str, Any] = json.loads(sys.argv[1])
-    groups: dict[str, Path] = {}
+def main(text: str) -> NoReturn:
+    """Confine and wait; the exit code is the command's.  `text`: the specification, in hexadecimal marshal format."""
+    spec: dict[str, Any] = marshal.loads(bytes.fromhex(text))
+    groups: dict[str, str] = {}
+    code = FAILED
     with contextlib.suppress(PermissionError):
         os.setsid()
     try:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        os.umask(0o022)
         args = stage(spec)
         groups = make_groups(spec) if spec["real_root"] else {}
         child = os.fork()
         if child == 0:
             _become(spec, args, groups)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
-        return _watch(child, spec["owner"])
+        code = _watch(child, spec["owner"])
     except OSError as error:
         os.write(2, f"confinement: {error}\n".encode())
-        return FAILED
     finally:
         for group in set(groups.values()):
             with contextlib.suppress(OSError):
-                group.rmdir()
-
-
-if __name__ == "__main__":
-    os._exit(main())
+                os.rmdir(group)
+        os._exit(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 
@@ -168,6 +167,8 @@ def _fresh(path: bytes) -> int:
     parent = _descend(os.open("/", DIRECTORY), parents, create=True)
     try:
         with contextlib.suppress(FileNotFoundError):
+            import shutil  # slow to import, seldom needed
+
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 shutil.rmtree(b"/proc/self/fd/%d/%s" % (parent, name))
             else:
