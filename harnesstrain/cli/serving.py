@@ -41,9 +41,9 @@ def spec_for(asked: Asked, action: Action, config: Path | None, environ: Mapping
     }
     settings = settings_for(config=config, flags=flags)
     known = connect_spec(settings, settings.store.path, environ)
-    engine = known.engine.model_copy(
+    engine = known.engine_spec().model_copy(
         update={
-            "engine": EXTERNAL if known.url else known.engine.engine,
+            "engine": EXTERNAL if known.url else known.engine,
             "url": known.url,
             "api_key": known.api_key,
             "max_running": asked.max_running or settings.llm.max_running,

@@ -10,8 +10,8 @@ from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Unmeasurable
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.task import Task
+from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.oracle import do_nothing, solve
-from harnesstrain.sandbox import choose_kind, open_sandbox
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.taskset import load_panel
 
@@ -44,7 +44,7 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     split = None if spec.split == "all" else spec.split
     loaded = load_panel(spec.panel or settings.panel.chosen, settings.root).select(split, spec.include)
     exits.STOP.drains = True
-    sandbox = open_sandbox(choose_kind(settings.sandbox.kind), network=settings.sandbox.network)
+    sandbox = open_for(settings)
     lines: list[Line] = []
     try:
         with ThreadPoolExecutor(max_workers=spec.jobs or settings.measure.jobs) as pool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import Unsupported
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Capabilities
@@ -12,8 +11,8 @@ from harnesstrain.llm.cached import CachedModel
 from harnesstrain.llm.connect import connect
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.endpoint import connect_spec
+from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.bench import Bench
-from harnesstrain.sandbox import choose_kind, open_sandbox
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,9 @@ def open_devices(context: Context) -> Devices:
     Raises Prerequisite (no model server, no weights, no sandbox), Unsupported (not isolated and not allowed to be).
     """
     settings = context.settings
-    kind = choose_kind(settings.sandbox.kind)
-    sandbox = open_sandbox(kind, network=settings.sandbox.network)
+    sandbox = open_for(settings)
     try:
         can = sandbox.capabilities()
-        if not can.isolated and not settings.sandbox.allow_unisolated:
-            msg = f"sandbox '{can.kind}' does not isolate: {'; '.join(can.notes) or 'commands run on this machine'}"
-            raise Unsupported(msg, hint="`ht doctor` says what is missing; --allow-unisolated accepts the risk")
         model = connect(connect_spec(settings, context.state, context.environ))
     except BaseException:
         sandbox.close()

@@ -73,7 +73,7 @@ def _engine() -> tuple[str, str]:
     from harnesstrain.llm.embedded.library import build, load
 
     load()
-    return f"xllamacpp {build().version}", ""
+    return f"{build().library}, {build().isa}", ""
 
 
 def _weights() -> tuple[str, str]:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from harnesstrain.core.errors import ConfigError, Prerequisite
 from harnesstrain.core.settings import Settings
-from harnesstrain.llm.base import EngineSpec
 from harnesstrain.llm.connect import ConnectSpec
 
-AUTO, EMBEDDED, EXTERNAL = "auto", "embedded", "external"
+AUTO, EXTERNAL = "auto", "external"
 
 
 def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) -> ConnectSpec:
@@ -26,19 +25,14 @@ def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) ->
     url = llm.url if llm.engine in (AUTO, EXTERNAL) else None
     return ConnectSpec(
         url=url,
+        state=state if llm.engine == AUTO else None,
+        engine=llm.engine,
         model=llm.model,
         api_key=_key(settings, environ) if url else None,
         context_length=llm.context_length,
-        max_running=llm.max_running,
+        max_running=llm.max_running or (None if url else settings.measure.jobs),
+        script=llm.script,
         deadline=llm.deadline,
-        directory=state if llm.engine == AUTO else None,
-        engine=EngineSpec(
-            engine=EMBEDDED if llm.engine in (AUTO, EXTERNAL) else llm.engine,
-            model=llm.model,
-            context_length=llm.context_length,
-            max_running=llm.max_running or settings.measure.jobs,
-            script=llm.script,
-        ),
     )
 
 

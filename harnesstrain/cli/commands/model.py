@@ -27,8 +27,8 @@ def pull(
     """Bring a model's file into the cache, checked by its content.  Prints its path."""
     from harnesstrain.cli import output
     from harnesstrain.cli.pulling import shown
-    from harnesstrain.llm.models.catalogue import DEFAULT, SOURCES
-    from harnesstrain.llm.models.pull import listing
+    from harnesstrain.llm.models.catalogue import DEFAULT
+    from harnesstrain.llm.models.pull import SOURCES, listing
     from harnesstrain.llm.models.pull import pull as fetch
 
     wanted = name or DEFAULT

@@ -80,11 +80,9 @@ def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | Non
     """The certificate that holds for a rollout's chain: its own, or an inherited one."""
     if rollout.chain_digest is None:
         return None
-    found = context.store.certificates(
-        kind="env", regime=record.regime, task_digest=rollout.task_digest, chain=rollout.chain_digest
-    )
-    same_seed = [certificate for certificate in found if certificate.seed == rollout.seed]
-    return same_seed[-1] if same_seed else None
+    found = context.store.certificates(kind="env", regime=record.regime, chain=rollout.chain_digest)
+    alike = [c for c in found if (c.task_digest, c.seed) == (rollout.task_digest, rollout.seed)]
+    return alike[-1] if alike else None
 
 
 def _identify(record: Run, rollout: Rollout) -> str:
