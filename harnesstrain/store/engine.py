@@ -75,7 +75,7 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as error:
+        except (DBAPIError, sqlite3.Error) as error:
             raise translated(error, self.label) from error
 
 
@@ -105,10 +105,10 @@ def use_wal(database: Database) -> None:
     """
     deadline = time.monotonic() + WAIT
     while True:
-        raw = database.engine.raw_connection()
+        raw = None
         try:
-            cursor = raw.cursor()
-            cursor.execute("PRAGMA journal_mode=WAL")
+            raw = database.engine.raw_connection()
+            raw.cursor().execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
             if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
@@ -117,7 +117,8 @@ def use_wal(database: Database) -> None:
         except sqlite3.Error as error:
             raise translated(error, database.label) from error
         finally:
-            raw.close()
+            if raw is not None:
+                raw.close()
 
 
 def server_database(url: str) -> Database:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from harnesstrain.core.errors import HtError, Prerequisite, StoreCorrupt
+from harnesstrain.core.errors import Busy, Prerequisite, StoreCorrupt
 from harnesstrain.core.resources import shipped
 from harnesstrain.store import files
 from harnesstrain.store.base import SchemaState, Upgraded
@@ -76,10 +76,11 @@ def upgrade(database: Database, file: Path | None) -> Upgraded:
     try:
         with database.write() as connection:
             _migrate(connection)
-    except HtError:
+    except (Prerequisite, Busy):
         raise
     except Exception as error:
-        raise StoreCorrupt(f"migration from {before.found} failed: {error}", hint=kept) from error
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StoreCorrupt(f"migration from {before.found} failed: {said}", hint=kept) from error
     return Upgraded(before=before.found, after=HEAD, backup=backup)
 
 
