@@ -35,13 +35,15 @@ def compare(
 ) -> Comparison:
     """Align two runs.
 
-    `tasks` are the panel's task names, so that a cell missing on both sides is seen; `certified` leaves out cells whose
-    baseline chain has no certificate.  Raises UsageError when the runs are not comparable (regime, panel, split or
-    seeds differ; it names which), StoreCorrupt when a task's digest differs inside one panel.
+    Rollouts are every attempt, in order of commit.  `tasks` are the panel's task names, so that a cell missing on both
+    sides is seen.  `certified` leaves out cells whose baseline chain has no certificate.  Raises UsageError when the
+    runs are not comparable (regime, panel, split or seeds differ; it names which), StoreCorrupt when a task's digest
+    differs inside one panel.
     """
     _check(base, cand)
-    old = {(r.task, r.seed): r for r in latest_attempts(base_rollouts)}
-    new = {(r.task, r.seed): r for r in latest_attempts(cand_rollouts)}
+    before_all, after_all = list(base_rollouts), list(cand_rollouts)
+    old = {(r.task, r.seed): r for r in latest_attempts(before_all)}
+    new = {(r.task, r.seed): r for r in latest_attempts(after_all)}
     evidence = Evidence(base.regime, certificates)
     place = {task: index for index, task in enumerate(tasks)}
     cells = {*old, *new, *((task, seed) for task in tasks for seed in base.seeds)}
@@ -71,6 +73,8 @@ def compare(
         excluded=tuple(excluded),
         certificates=tuple(sorted(evidence.consulted)),
         certified=certified,
+        base_attempts=len(before_all),
+        cand_attempts=len(after_all),
     )
 
 

@@ -76,6 +76,8 @@ def judged(rule: Rule, comparison: Comparison) -> Verdict:
         proven_unchanged=comparison.proven_unchanged,
         certificates=comparison.certificates,
         certified=comparison.certified,
+        base_attempts=comparison.base_attempts,
+        cand_attempts=comparison.cand_attempts,
         inputs=inputs,
     )
 

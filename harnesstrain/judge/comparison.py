@@ -76,6 +76,9 @@ class Comparison(Record):
     """Ids of the certificates that were consulted, sorted."""
     certified: bool = False
     """Whether cells without a certificate were left out."""
+    base_attempts: int = 0
+    """Rollouts of the baseline's run that were given, retries included."""
+    cand_attempts: int = 0
 
     @property
     def gained(self) -> tuple[Flip, ...]:

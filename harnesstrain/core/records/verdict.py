@@ -98,6 +98,9 @@ class Verdict(Record):
     """Ids of the env certificates it rests on.  Later ones do not change it."""
     certified: bool = False
     """Whether cells without a certificate were left out."""
+    base_attempts: int = 0
+    """Rollouts of the baseline's run when this was judged, in order of commit.  Later retries do not change it."""
+    cand_attempts: int = 0
     inputs: str = ""
     """Digest of the rollouts' measurements, so that `ht verify` can derive this verdict again."""
 

@@ -1,9 +1,7 @@
-"""A recorded verdict derived again from the store's rollouts, offline."""
+"""Two runs out of the store, aligned; and a recorded verdict derived again from them, offline."""
 
 from __future__ import annotations
 
-from harnesstrain.core.records.certificate import Certificate
-from harnesstrain.core.records.rollout import latest_attempts
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge import compare
@@ -13,30 +11,32 @@ from harnesstrain.judge.rederive import Mismatch, rederive
 from harnesstrain.store import Store
 
 
-def comparison_of(store: Store, base_run: str, cand_run: str) -> Comparison:
-    """Two recorded runs, aligned, with the certificates that hold for the baseline's chains."""
+def comparison_of(store: Store, base_run: str, cand_run: str, *, as_judged: Verdict | None = None) -> Comparison:
+    """Two recorded runs, aligned, with every certificate there is.
+
+    `as_judged`: only the rollouts and certificates that this verdict saw; what was added since does not count.
+    """
+    base, cand = store.run(base_run), store.run(cand_run)
+    before, after = store.rollouts(base_run), store.rollouts(cand_run)
+    certificates = store.certificates()
+    if as_judged is not None:
+        before, after = before[: as_judged.base_attempts], after[: as_judged.cand_attempts]
+        certificates = [one for one in certificates if one.id in as_judged.certificates]
     return compare(
-        store.run(base_run),
-        store.run(cand_run),
-        latest_attempts(store.rollouts(base_run)),
-        latest_attempts(store.rollouts(cand_run)),
-        certificates_of(store, base_run),
+        base,
+        cand,
+        before,
+        after,
+        certificates,
+        tasks=[task.name for task in store.panel(base.panel).tasks],
+        certified=as_judged.certified if as_judged is not None else False,
+        deterministic=store.regime(base.regime).deterministic,
     )
-
-
-def certificates_of(store: Store, run: str) -> list[Certificate]:
-    """The env certificates that hold for a run's chains: their own, and inherited ones."""
-    rollouts = latest_attempts(store.rollouts(run))
-    chains = {(r.task_digest, r.seed, r.chain_digest) for r in rollouts}
-    return [
-        certificate
-        for certificate in store.certificates(kind="env", regime=store.run(run).regime)
-        if (certificate.task_digest, certificate.seed, certificate.chain) in chains
-    ]
 
 
 def rederived(store: Store, verdict: Verdict) -> tuple[Mismatch, ...]:
     """The fields of a verdict that its rollouts do not yield; empty when it holds."""
     name = verdict.criterion.partition("@")[0]
     criterion: Criterion = plugin("criteria", name)()
-    return rederive(criterion, comparison_of(store, verdict.base_run, verdict.cand_run), verdict)
+    comparison = comparison_of(store, verdict.base_run, verdict.cand_run, as_judged=verdict)
+    return rederive(criterion, comparison, verdict)
