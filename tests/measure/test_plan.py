@@ -1,0 +1,45 @@
+"""Which cells of a run are missing."""
+
+from __future__ import annotations
+
+from harnesstrain.core.records.rollout import Outcome, Rollout
+from harnesstrain.measure.plan import plan
+
+
+def rollout(task: str, seed: int, outcome: Outcome, attempt: int = 1) -> Rollout:
+    return Rollout(
+        id=f"{task}{seed}{attempt}", run="r", task=task, task_digest="d", seed=seed, outcome=outcome, attempt=attempt
+    )
+
+
+def names(found: object) -> list[tuple[str, int, int]]:
+    return [(wanted.task, wanted.seed, wanted.attempt) for wanted in found.missing]  # type: ignore[attr-defined]
+
+
+def test_everything_is_missing_at_first_in_panel_order_seed_by_seed() -> None:
+    todo = plan(["b", "a"], [1, 2], [], retries=1)
+    assert names(todo) == [("b", 1, 1), ("a", 1, 1), ("b", 2, 1), ("a", 2, 1)]
+    assert (todo.cells, todo.done) == (4, 0)
+
+
+def test_scorable_cells_are_done_whatever_their_outcome() -> None:
+    ended = [outcome for outcome in Outcome if outcome.scorable]
+    tasks = [outcome.value for outcome in ended]
+    todo = plan(tasks, [1], [rollout(o.value, 1, o) for o in ended], retries=1)
+    assert todo.missing == ()
+    assert todo.done == len(ended)
+
+
+def test_infrastructure_failures_are_tried_again_until_the_attempts_are_used_up() -> None:
+    first = rollout("a", 1, Outcome.INFRA_LLM)
+    second = rollout("a", 1, Outcome.INFRA_SANDBOX, attempt=2)
+    assert names(plan(["a"], [1], [first], retries=1)) == [("a", 1, 2)]
+    assert names(plan(["a"], [1], [first, second], retries=1)) == []
+    assert names(plan(["a"], [1], [first], retries=0)) == []
+
+
+def test_retry_infra_gives_one_attempt_more() -> None:
+    used = [rollout("a", 1, Outcome.INFRA_LLM), rollout("a", 1, Outcome.INFRA_LLM, attempt=2)]
+    assert names(plan(["a"], [1], used, retries=1, retry_infra=True)) == [("a", 1, 3)]
+    solved = [*used, rollout("a", 1, Outcome.SOLVED, attempt=3)]
+    assert names(plan(["a"], [1], solved, retries=1, retry_infra=True)) == []
