@@ -72,6 +72,12 @@ class Entry(NamedTuple):
     """Bytes; 0 for submodules."""
 
 
+class _Places(NamedTuple):
+    directory: Path
+    common: Path
+    """Shared by linked work trees."""
+
+
 class Git:
     """git for one directory.
 
@@ -83,20 +89,15 @@ class Git:
         self._git = gitpython.Git(str(root))
         self._env = dict(_NEUTRAL)
         if inside:
-            place = self._ask(
-                ["rev-parse", "--absolute-git-dir", "--git-common-dir"], {**_NEUTRAL, "GIT_DIR": str(root / ".git")}
-            )
-            if place.code:
-                raise failed("rev-parse", place)
-            directory, common = os.fsdecode(place.stdout).splitlines()
-            self.directory = Path(directory)
+            self.directory, common = _places(root)
             self._env |= {
-                "GIT_DIR": directory,
+                "GIT_DIR": str(self.directory),
                 "GIT_WORK_TREE": str(root),
-                "GIT_COMMON_DIR": str(root / common),
-                "GIT_OBJECT_DIRECTORY": str(root / common / "objects"),
-                "GIT_INDEX_FILE": str(Path(directory) / "index"),
+                "GIT_COMMON_DIR": str(common),
+                "GIT_OBJECT_DIRECTORY": str(common / "objects"),
+                "GIT_INDEX_FILE": str(self.directory / "index"),
             }
+            self.run("rev-parse", "--git-dir")
         else:
             self.directory = root / ".git"
             self._env |= {
@@ -169,6 +170,18 @@ class Git:
                 start_new_session=True,
             )
         return Answer(code, stdout, stderr)
+
+
+def _places(root: Path) -> _Places:
+    """Where the repository of a work tree is.  Found without git, which the caller's GIT_* variables lead astray."""
+    place = root / ".git"
+    if place.is_file():
+        named = place.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
+        place = Path(os.path.normpath(root / named))
+    shared = place / "commondir"
+    if not shared.is_file():
+        return _Places(place, place)
+    return _Places(place, Path(os.path.normpath(place / shared.read_text(errors="surrogateescape").strip())))
 
 
 def failed(command: str, answer: Answer) -> HtError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import sys
 import threading
@@ -391,8 +390,7 @@ def test_running_without_a_jail_is_said_aloud(harness: Make, caplog: pytest.LogC
 def test_a_limit_is_not_forgotten(tmp_path: Path) -> None:
     limits = JailLimits(memory_mb=123, pids=45, cpu_seconds=67, tmp_mb=89, file_mb=12)
     manifest = Manifest(name="t", command=("python",), surface=("a/**",))
-    spec = json.loads(jail.launch(tmp_path, manifest, isolated=True, limits=limits).argv[-1])
-    assert (spec["memory_mb"], spec["pids"], spec["cpu_seconds"]) == (123, 45, 67)
-    assert (spec["tmpfs_mb"], spec["file_mb"], spec["network"]) == (89, 12, False)
-    assert all(not bind["writable"] for bind in spec["binds"])
-    assert spec["owner"] == os.getpid()
+    made = jail._confine(tmp_path, interpreter(), manifest.command, limits, scratch=False)
+    assert (made.memory_mb, made.pids, made.cpu_seconds) == (123, 45, 67)
+    assert (made.tmpfs_mb, made.file_mb, made.network, made.inherit) == (89, 12, False, ())
+    assert not any(bind.writable for bind in made.binds)
