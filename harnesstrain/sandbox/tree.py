@@ -35,9 +35,10 @@ class Entry:
 
 
 def entries(source: Path) -> list[Entry]:
-    """Everything below the directory `source`, parents first, in a fixed order; modes are 0755 or 0644; leftover byte code is not given.
+    """Everything below the directory `source`, parents first, in a fixed order; modes are 0755 or 0644.
 
-    Raises ConfigError: not a directory, a device or pipe in it, a link that leads out of it.
+    Byte code that Python left beside its source is not given.  Raises ConfigError: not a directory, a device or pipe in
+    it, a link that leads out of it.
     """
     if not source.is_dir() or source.is_symlink():
         raise ConfigError(f"{source} is not a directory")
