@@ -4,7 +4,7 @@ Read this to learn how a command is started, bounded, made repeatable and compar
 room that imports docker and dockerfile_parse.
 
 base.py        Sandbox and Session protocols, FileFault
-registry       `open_sandbox(kind)`: local, docker, process, or one of your own
+kinds.py       `open_sandbox(kind)`: local, docker, process, or one of your own
 local.py       overlay layers and bubblewrap on the host's system directories
 docker.py      the Docker engine
 process.py     a temporary directory, not isolated
@@ -18,11 +18,12 @@ build.py       COPY
 layers.py      sealed layers on disk
 rootfs.py      the local root filesystem
 pins.py        determinism at the source
-scrub.py       normalising what is left, for comparison
+scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules
 """
 
 from __future__ import annotations
 
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
+from harnesstrain.sandbox.kinds import open_sandbox
 
-__all__ = ["FileFault", "Sandbox", "Session"]
+__all__ = ["FileFault", "Sandbox", "Session", "open_sandbox"]

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harnesstrain.core.errors import ConfigError, Unsupported
+from harnesstrain.core.errors import ConfigError, SandboxFailure, Unsupported
+from harnesstrain.core.records.sandbox import RunResult
 
 SILENT = frozenset({"LABEL", "CMD", "EXPOSE", "MAINTAINER", "COMMENT"})
 """Instructions that change nothing a command could see."""
@@ -48,21 +49,25 @@ class Recipe:
     user: str
 
 
-def parse(context: Path, base_env: Mapping[str, str]) -> Recipe:
-    """Read `context`/Dockerfile.  Raises ConfigError (no Dockerfile, unreadable), Unsupported (naming the line)."""
+def parse(context: Path, base_env: Mapping[str, str], kind: str = "local") -> Recipe:
+    """Read `context`/Dockerfile.  `kind`: the sandbox, for messages.
+
+    Raises ConfigError (no Dockerfile, unreadable), Unsupported (naming the instruction and its line).
+    """
     path = context / "Dockerfile"
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", hint="a task needs environment/Dockerfile") from error
-    return _Reader(context, base_env).read(text)
+    return _Reader(context, base_env, kind).read(text)
 
 
 class _Reader:
     """Instructions in order, and what they set for those that follow."""
 
-    def __init__(self, context: Path, base_env: Mapping[str, str]) -> None:
+    def __init__(self, context: Path, base_env: Mapping[str, str], sandbox: str) -> None:
         self.context = context
+        self.sandbox = sandbox
         self.base_env = base_env
         self.env: dict[str, str] = {}
         self.workdir = "/"
@@ -87,7 +92,7 @@ class _Reader:
             if kind in SILENT:
                 continue
             if kind not in readers:
-                raise _refused(kind, line)
+                raise self._refused(kind, line)
             readers[kind](value, line)
         if not self.stages:
             raise ConfigError(f"{self.context / 'Dockerfile'} has no FROM")
@@ -96,7 +101,7 @@ class _Reader:
     def _from(self, value: str, line: int) -> None:
         self.stages += 1
         if self.stages > 1 or re.search(r"\sAS\s", value, re.IGNORECASE):
-            raise _refused("FROM with several stages", line)
+            raise self._refused("FROM with several stages", line)
 
     def _workdir(self, value: str, line: int) -> None:
         self.workdir = posixpath.normpath(posixpath.join(self.workdir, self._expand(value)))
@@ -120,9 +125,9 @@ class _Reader:
 
     def _run(self, value: str, line: int) -> None:
         if value.startswith("--"):
-            raise _refused(f"RUN {value.split()[0]}", line)
+            raise self._refused(f"RUN {value.split()[0]}", line)
         if value.startswith("<<"):
-            raise _refused("RUN with a here-document", line)
+            raise self._refused("RUN with a here-document", line)
         words = _exec_form(value, line) if value.startswith("[") else ["/bin/sh", "-c", value]
         command = f"exec {shlex.join(words)}"
         self._add("RUN", value, command=command)
@@ -131,13 +136,13 @@ class _Reader:
         words = _exec_form(value, line) if value.startswith("[") else value.split()
         options = [word for word in words if word.startswith("--")]
         if options:
-            raise _refused(f"COPY {options[0]}", line)
+            raise self._refused(f"COPY {options[0]}", line)
         if len(words) < 2:
             raise ConfigError(f"Dockerfile line {line}: COPY needs a source and a destination")
         *sources, target = [self._expand(word) for word in words]
         for source in sources:
             if "<<" in source:
-                raise _refused("COPY with a here-document", line)
+                raise self._refused("COPY with a here-document", line)
             if ".." in Path(source).parts:
                 raise ConfigError(f"Dockerfile line {line}: COPY {source} leaves the build context")
         folder = target.endswith("/") or len(sources) > 1
@@ -149,15 +154,29 @@ class _Reader:
             Step(kind, f"{kind} {text}", command, sources, target, self.workdir, dict(self.env), self.user)
         )
 
+    def _refused(self, what: str, line: int) -> Unsupported:
+        return Unsupported(
+            f"the {self.sandbox} sandbox does not build {what} (Dockerfile line {line})",
+            hint="use `--sandbox docker` for this task",
+        )
+
     def _expand(self, text: str) -> str:
         return _expand(text, {**self.base_env, **self.env})
 
 
-def _refused(what: str, line: int) -> Unsupported:
-    return Unsupported(
-        f"the local sandbox does not build {what} (Dockerfile line {line})",
-        hint="use `--sandbox docker` for this task",
-    )
+def only_root(recipe: Recipe, user: str | None, kind: str = "local") -> None:
+    """Raises Unsupported when the task or its Dockerfile wants another user than root."""
+    for name in (recipe.user, user, *(step.user for step in recipe.steps)):
+        if name and name.partition(":")[0] not in ("root", "0"):
+            raise Unsupported(f"the {kind} sandbox has no user '{name}'", hint="use `--sandbox docker` for this task")
+
+
+def succeeded(step: Step, result: RunResult) -> None:
+    """Raises SandboxFailure with the end of what a RUN printed, unless it succeeded."""
+    if result.exit_code:
+        said = (result.stderr.strip() or result.stdout.strip()).decode(errors="replace")[-500:]
+        how = "took too long" if result.timed_out else f"failed with exit {result.exit_code}"
+        raise SandboxFailure(f"{step.text}: {how}: {said}", hint="is a program missing, or the network?")
 
 
 def _exec_form(value: str, line: int) -> list[str]:

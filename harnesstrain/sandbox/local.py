@@ -22,7 +22,7 @@ from platformdirs import user_cache_path
 
 from harnesstrain.core.confinement import PROGRAMS, Confinement, Overlay, bounds_memory, launch_argv, unavailable
 from harnesstrain.core.digests import digest, digest_tree
-from harnesstrain.core.errors import SandboxFailure, Unsupported
+from harnesstrain.core.errors import Prerequisite, SandboxFailure, Unsupported
 from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdentity
 from harnesstrain.core.records.task import Environment
 from harnesstrain.sandbox import bundle, dockerfile, pins, rootfs
@@ -48,6 +48,9 @@ class LocalSandbox:
 
     def __init__(self, *, network: str = "none", cache_dir: Path | None = None) -> None:
         """`network`: none or host; `cache_dir`: where layers are kept."""
+        reason = unavailable()
+        if reason:
+            raise Prerequisite(f"the local sandbox cannot be used: {reason}", hint="use docker, or install bubblewrap")
         self.network = network
         self.layers = Layers((cache_dir or user_cache_path("harnesstrain")) / "layers")
         self._owner = SANDBOX_UID if os.geteuid() == 0 else os.geteuid()
@@ -57,15 +60,14 @@ class LocalSandbox:
 
     def capabilities(self) -> Capabilities:
         """What it isolates here."""
-        reason = unavailable()
-        notes = [f"not available: {reason}"] if reason else []
+        notes = ["a running process does not survive into grading: use docker for tasks about servers"]
         if not bounds_memory():
             notes.append("memory is bounded per process, not per sandbox (control groups need root)")
         if os.geteuid() != 0:
             notes.append("one user: a Dockerfile's USER other than root is refused")
         return Capabilities(
             kind="local",
-            isolated=reason is None,
+            isolated=True,
             network_modes=("none", "host"),
             builds_dockerfile=True,
             forks=True,
@@ -79,11 +81,6 @@ class LocalSandbox:
 
     def check(self, environment: Environment) -> None:
         """Raises Unsupported, naming what `local` cannot do for `environment`."""
-        reason = unavailable()
-        if reason:
-            raise Unsupported(f"the local sandbox cannot be used: {reason}", hint="use `--sandbox docker`")
-        if not Path(PYTHON).exists() and not Path("/bin/sh").exists():
-            raise Unsupported("the local sandbox needs python3 or sh on this machine")
         if environment.network != "none" and self.network == "none":
             raise Unsupported(
                 f"the task wants network '{environment.network}' and the sandbox has none",
@@ -132,11 +129,7 @@ class LocalSandbox:
         if environment.context is None:
             return dockerfile.Recipe((), "/", {}, "")
         recipe = dockerfile.parse(environment.context, {**pins.ENVIRONMENT, "PATH": PROGRAMS})
-        for user in (recipe.user, environment.user, *(step.user for step in recipe.steps)):
-            if user and user.partition(":")[0] not in ("root", "0"):
-                raise Unsupported(
-                    f"the local sandbox has no user '{user}'", hint="use `--sandbox docker` for this task"
-                )
+        dockerfile.only_root(recipe, environment.user)
         return recipe
 
     def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:
@@ -176,13 +169,9 @@ class LocalSandbox:
             for folder, entries in copied(environment.context, step, session.is_directory):
                 session.agent.put(folder, entries, replace=False)
         else:
-            result = session.run(
-                step.command, cwd=step.workdir, env=step.env, timeout=environment.build_timeout, user=step.user
-            )
-            if result.exit_code:
-                said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
-                how = "took too long" if result.timed_out else f"failed with exit {result.exit_code}"
-                raise SandboxFailure(f"{step.text}: {how}: {said}", hint="the build has no network by default")
+            timeout = environment.build_timeout
+            result = session.run(step.command, cwd=step.workdir, env=step.env, timeout=timeout, user=step.user)
+            dockerfile.succeeded(step, result)
 
     # --- starting ---
 
@@ -255,13 +244,12 @@ class LocalSession(AgentSession):
     def fork(self) -> LocalSession:
         """A copy of this state in a fresh sandbox; nothing is copied.  This session is sealed: it can only be read.
 
-        Raises Unsupported while processes still run: a fork holds files only.
+        A fork holds files only: processes that still run are ended first.
         """
         self._writable()
         root = self._confinement.root
         assert root is not None
-        if self.agent.others():
-            raise Unsupported("processes still run in the sandbox, and a fork holds files only")
+        self.agent.kill()
         heir = replace(root, upper=None, heir_of=self.launcher)
         self.sealed = True
         try:

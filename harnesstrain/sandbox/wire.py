@@ -172,6 +172,10 @@ class Agent:
         """Kill every process but the agent; returns how many stay."""
         return int(self._ask("", b"KILL"))
 
+    def own(self, path: str) -> None:
+        """Have the agent remove the directory `path` when it ends."""
+        self._ask(path, b"OWN", _name(path))
+
     def others(self) -> int:
         """How many processes live besides the agent."""
         return int(self._ask("", b"OTHERS"))

@@ -8,10 +8,11 @@ import errno
 import os
 import select
 import signal
+import sys
 import time
 
 from harnesstrain.sandbox.agent.processes import ENDED, Account, kill_all, others, reap
-from harnesstrain.sandbox.agent.stream import CHUNK, Kept
+from harnesstrain.sandbox.agent.stream import CHUNK, End, Kept
 
 GRACE = 0.2
 """Seconds that output is still collected after a command ended while something holds it open."""
@@ -19,6 +20,7 @@ OOM_SCORE = b"900"
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD)
 LIBC = ctypes.CDLL(None)
 PR_SET_DUMPABLE = 4
+LINUX = sys.platform == "linux"
 
 
 class Request:
@@ -72,7 +74,7 @@ class Command:
         """Until the command ended and its output is closed, or held open for longer than GRACE.
 
         `wake`: readable when a child ended; `driver`: the stream whose hang-up ends the sandbox; `draining`: pipes of
-        earlier background processes, kept flowing.  Pipes that are held open join them.
+        earlier background processes, kept flowing.  Pipes that are held open join them.  Raises End.
         """
         poll = select.poll()
         poll.register(driver, 0)
@@ -87,10 +89,12 @@ class Command:
                 break
             if self.status is None and not self.timed_out and self.deadline is not None and now >= self.deadline:
                 self.timed_out = True
+                with contextlib.suppress(OSError):
+                    os.killpg(self.pid, signal.SIGKILL)
                 kill_all(self.before)
             for fd, event in poll.poll(self._patience(now)):
                 if fd == driver:
-                    os._exit(0)
+                    raise End
                 elif fd == self.feed:
                     if not self._feed(event):
                         poll.unregister(fd)
@@ -153,7 +157,8 @@ def _become(request: Request, shell: str, fds: tuple[int, int, int]) -> None:
         signal.set_wakeup_fd(-1)
         for number in HANDLED:
             signal.signal(number, signal.SIG_DFL)
-        LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        if LINUX:
+            LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         with contextlib.suppress(OSError):
             oom = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
             os.write(oom, OOM_SCORE)

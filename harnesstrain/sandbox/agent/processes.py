@@ -36,22 +36,35 @@ class Account:
         self.groups = os.getgrouplist(self.name, self.gid) if known else [self.gid]
 
 
-def started(pid: int) -> int | None:
-    """Start tick of a living process; None when it is gone or only waits to be collected."""
-    try:
+class Seen:
+    """One process as /proc shows it."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError when it is gone."""
         with open(f"/proc/{pid}/stat", "rb") as file:
             rest = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if rest[0] in (b"Z", b"X") else int(rest[19])
+        self.alive = rest[0] not in (b"Z", b"X")
+        self.parent = int(rest[1])
+        self.tick = int(rest[19])
 
 
 def others() -> dict[int, int]:
-    """Every other living process of this sandbox: pid to start tick."""
-    mine = (1, os.getpid())
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    ticks = {pid: started(pid) for pid in pids if pid not in mine}
-    return {pid: tick for pid, tick in ticks.items() if tick is not None}
+    """Every living descendant of the agent: pid to start tick.  Orphans are its children, so none escapes."""
+    seen: dict[int, Seen] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with contextlib.suppress(OSError):
+                    seen[int(name)] = Seen(int(name))
+    mine = {os.getpid()}
+    found: dict[int, int] = {}
+    grew = True
+    while grew:
+        new = {pid for pid, process in seen.items() if process.parent in mine and pid not in mine}
+        grew = bool(new)
+        mine |= new
+        found.update({pid: seen[pid].tick for pid in new if seen[pid].alive})
+    return found
 
 
 def kill_all(spare: dict[int, int]) -> None:

@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable
 
 from harnesstrain.sandbox.agent import files
-from harnesstrain.sandbox.agent.command import LIBC, PR_SET_DUMPABLE, Command, Request
+from harnesstrain.sandbox.agent.command import LIBC, LINUX, PR_SET_DUMPABLE, Command, Request
 from harnesstrain.sandbox.agent.processes import burn_pids, kill_all, others, reap
-from harnesstrain.sandbox.agent.stream import CHUNK, Fault, Stream
+from harnesstrain.sandbox.agent.stream import CHUNK, End, Fault, Stream
 
 VERSION = 1
 PR_SET_CHILD_SUBREAPER, ADDR_NO_RANDOMIZE, ASK = 36, 0x0040000, 0xFFFFFFFF
@@ -26,6 +26,8 @@ class Agent:
     def __init__(self) -> None:
         self.stream = Stream()
         self.shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        self.folder = b""
+        """Removed at the end."""
         self.draining: list[int] = []
         """Pipes that background processes still write to: read and thrown away, so that they do not break."""
         self.wake, wake_in = os.pipe()
@@ -37,7 +39,21 @@ class Agent:
             signal.signal(number, signal.SIG_IGN)
 
     def serve(self) -> None:
-        """Answer requests for ever."""
+        """Answer requests until the driver is gone; then nothing that was started is left."""
+        try:
+            self.answer()
+        except End:
+            if os.getpid() != 1:
+                kill_all({})
+            if self.folder:
+                import shutil  # slow to import, seldom needed
+
+                shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            os._exit(0)
+
+    def answer(self) -> None:
+        """Answer requests for ever.  Raises End."""
         answers: dict[bytes, Callable[..., None]] = {
             b"HELLO": self.hello,
             b"RUN": self.run,
@@ -47,6 +63,7 @@ class Agent:
             b"PUT": self.put,
             b"KILL": self.kill,
             b"OTHERS": self.others,
+            b"OWN": self.own,
         }
         while True:
             self.idle()
@@ -86,10 +103,12 @@ class Agent:
 
     def hello(self, pid_base: int) -> None:
         """Guard itself, pin what can be pinned from here."""
-        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        now = LIBC.personality(ctypes.c_ulong(ASK))
-        aslr_off = LIBC.personality(ctypes.c_ulong(now | ADDR_NO_RANDOMIZE)) >= 0
+        aslr_off = False
+        if LINUX:
+            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+            now = LIBC.personality(ctypes.c_ulong(ASK))
+            aslr_off = LIBC.personality(ctypes.c_ulong(now | ADDR_NO_RANDOMIZE)) >= 0
         os.umask(0o022)
         burn_pids(pid_base)
         self.stream.send(b"HELLO %d %d %s\n" % (VERSION, aslr_off, self.shell.encode()))
@@ -124,6 +143,11 @@ class Agent:
     def others(self) -> None:
         """How many processes live besides the agent."""
         self.done(b"%d" % (len(others()) if reap() else 0))
+
+    def own(self, n_path: int) -> None:
+        """A directory that ends with the agent."""
+        self.folder = self.stream.take(n_path)
+        self.done()
 
     def read(self, limit: int, n_user: int, n_path: int) -> None:
         """A regular file, at most `limit` bytes."""

@@ -15,6 +15,10 @@ class Fault(Exception):
         self.code = code
 
 
+class End(Exception):
+    """The driver is gone."""
+
+
 class Stream:
     """Takes over stdin and stdout, so that no command can reach them.  Its end is the end of the sandbox."""
 
@@ -27,10 +31,10 @@ class Stream:
         self.buffer = bytearray()
 
     def more(self) -> None:
-        """Read what there is, at least one byte."""
+        """Read what there is, at least one byte.  Raises End."""
         data = os.read(self.fd_in, CHUNK)
         if not data:
-            os._exit(0)
+            raise End
         self.buffer += data
 
     def line(self) -> bytes:
