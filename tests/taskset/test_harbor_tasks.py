@@ -6,9 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harnesstrain.core.errors import ConfigError, NotFound, Unsupported
-from harnesstrain.taskset import inspect_task, load_task
+from harnesstrain.taskset import inspect_task, load_task, schema
+from harnesstrain.taskset.document import Document
+from harnesstrain.taskset.limits import find_problems
 
 MakeTask = Callable[..., Path]
 
@@ -349,3 +353,23 @@ def test_a_task_without_a_solution_can_be_measured(make_task: MakeTask) -> None:
     inspected = inspect_task(make_task(files={"solution/solve.sh": None}))
     assert inspected.task is not None
     assert inspected.notes == ("it has no reference solution (solution/solve.sh)",)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+TABLES = {"agent": schema.AgentTable, "verifier": schema.VerifierTable, "environment": schema.EnvironmentTable}
+
+
+@given(st.sampled_from(sorted(TABLES)), st.data())
+def test_any_value_in_a_task_file_is_read_or_refused(table: str, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(TABLES[table].model_fields)))
+    document = Document(Path("task.toml"), "", {table: {key: data.draw(VALUES)}})
+    try:
+        tables = schema.validate(document)
+        assert all(problem.isprintable() for problem in find_problems(Path("nowhere"), tables))
+    except ConfigError as error:
+        assert error.message.startswith(f"task.toml: {table}")
+        assert "\n" not in error.message

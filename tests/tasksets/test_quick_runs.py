@@ -85,18 +85,22 @@ EMPTY = """
 find /app -exec touch {} +
 find /app -type f -exec truncate -s 0 {} +
 """
+EMPTY_FILES = EVERY.replace("{make}", ': >"$path"')
 CHEATS = {
-    "empty files": EVERY.replace("{make}", ': >"$path"'),
-    "directories": EVERY.replace("{make}", 'mkdir "$path"'),
-    "pipes": EVERY.replace("{make}", 'mkfifo "$path"'),
-    "a zero": EVERY.replace("{make}", 'echo 0 >"$path"'),
-    "copies of what is given": EVERY.replace("{make}", 'cat $(find /app -type f | head -n 1) /dev/null >"$path"'),
+    "empty files, a forged reward, modules of the same name": EMPTY_FILES + FORGE + SHADOW,
     "touching and emptying everything": EMPTY,
-    "opening every permission": "chmod -R 777 /app",
-    "removing everything": "rm -rf /app/* /app/.[a-z]*",
-    "a forged reward and verifier": FORGE,
-    "modules and programs of the same name": SHADOW,
+    "copies of what is given": EVERY.replace("{make}", 'cat $(find /app -type f | head -n 1) /dev/null >"$path"'),
 }
+"""Tried on every task."""
+MORE_CHEATS = {
+    "pipes": EVERY.replace("{make}", 'mkfifo "$path"'),
+    "directories": EVERY.replace("{make}", 'mkdir "$path"'),
+    "removing everything": "rm -rf /app/* /app/.[a-z]*",
+    "opening every permission": "chmod -R 777 /app",
+    "a zero": EVERY.replace("{make}", 'echo 0 >"$path"'),
+}
+"""Tried on one task of each kind."""
+KINDS = ("make-project-tree", "make-scripts-executable", "restore-backup", "json-stock-value", "write-stats-script")
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -104,3 +108,10 @@ CHEATS = {
 def test_cheating_solves_nothing(sandbox: Sandbox, name: str, cheat: str) -> None:
     task = TASKS[name]
     assert reward(sandbox, task, CHEATS[cheat].replace("{named}", named(task))) == 0.0
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("cheat", MORE_CHEATS)
+def test_more_cheating_solves_nothing(sandbox: Sandbox, name: str, cheat: str) -> None:
+    task = TASKS[name]
+    assert reward(sandbox, task, MORE_CHEATS[cheat].replace("{named}", named(task))) == 0.0
