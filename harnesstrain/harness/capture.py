@@ -113,15 +113,20 @@ def commit_tree(git: Git, tree: str, parent: str | None, message: str, author: A
 
 def commit_message(hypothesis: str, trailers: Mapping[str, str]) -> str:
     """A commit message: the hypothesis (first line as subject), then one trailer line each."""
-    text = "".join(c if c == "\n" or c.isprintable() else " " for c in hypothesis.replace("\r\n", "\n"))
+    text = _printable(hypothesis.replace("\r\n", "\n"))
     subject, _, body = text.strip().partition("\n")
     paragraphs = [subject.strip() or "Change the harness"]
     if body.strip():
         paragraphs.append(body.strip("\n").rstrip())
-    lines = [f"{key}: {' '.join(value.split())}" for key, value in trailers.items() if value.strip()]
+    values = {key: " ".join(_printable(value).split()) for key, value in trailers.items()}
+    lines = [f"{key}: {value}" for key, value in values.items() if value]
     if lines:
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs) + "\n"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
 
 
 def show(path: str) -> str:

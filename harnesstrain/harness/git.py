@@ -44,6 +44,8 @@ _NEUTRAL = {
     "GIT_CONFIG_COUNT": "0",
     "GIT_CONFIG_PARAMETERS": "",
     "GIT_NAMESPACE": "",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
     "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
     "GIT_EDITOR": "true",
     "GIT_PAGER": "cat",
