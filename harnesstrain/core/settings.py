@@ -94,7 +94,7 @@ class Settings(Record):
     def value(self, key: str) -> Any:
         """The value of a dotted key.  Raises UsageError for an unknown one."""
         if key.startswith(f"{FREE_TABLE}."):
-            found = flatten({FREE_TABLE: self.estimator}).get(key, _ABSENT)
+            found = _free(self).get(key, _ABSENT)
         else:
             found = functools.reduce(getattr, key.split("."), self) if key in _declared() else _ABSENT
         if found is _ABSENT:
@@ -119,7 +119,7 @@ class Settings(Record):
             )
             for one in declared()
         ]
-        for key, value in sorted(flatten({FREE_TABLE: self.estimator}).items()):
+        for key, value in sorted(_free(self).items()):
             rows.append(
                 Explained(key=key, value=_plain(value), origin=self.origin(key), measured=False, env=None, help="")
             )
@@ -318,7 +318,12 @@ def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
 
 
 def _known(settings: Settings) -> dict[str, Any]:
-    return {**_declared(), **flatten({FREE_TABLE: settings.estimator})}
+    return {**_declared(), **_free(settings)}
+
+
+def _free(settings: Settings) -> dict[str, Any]:
+    """The settings of the free-form tables by dotted key.  Tables without any have none."""
+    return {key: value for key, value in flatten({FREE_TABLE: settings.estimator}).items() if key.count(".") >= 2}
 
 
 def _plain(value: Any) -> Any:

@@ -208,6 +208,11 @@ def test_explain_lists_every_setting_once_with_json_values(tmp_path: Path) -> No
     for row in rows:
         row.model_dump_json()
     assert all(row.help for row in rows[:-1])
+    (tmp_path / "ht.toml").write_text("[estimator.llm]\n", encoding="utf-8")
+    for plain in (load(tmp_path, {}, {}), load(tmp_path, {}, {}, file=tmp_path / "ht.toml")):
+        assert [row.key for row in plain.explain()] == keys[:-1]
+    (tmp_path / "ht.toml").unlink()
+    assert [row.key for row in load(tmp_path, {}, {}).explain()] == keys[:-1]
 
 
 def test_environment_variables_are_named_once_and_all_start_alike() -> None:
