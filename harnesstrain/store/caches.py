@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sqlite3
 import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 import zstandard
@@ -21,7 +23,7 @@ from sqlalchemy.dialects.sqlite import insert
 from harnesstrain.core.errors import HtError, StoreCorrupt
 from harnesstrain.core.records.llm import Reply
 from harnesstrain.store.base import CacheStats
-from harnesstrain.store.engine import Database, sqlite_database, use_wal
+from harnesstrain.store.engine import Database, sqlite_database, translated, use_wal
 
 log = logging.getLogger(__name__)
 
@@ -231,12 +233,11 @@ def _rebuild(connection: sa.Connection) -> None:
 
 
 def _run_alone(database: Database, pragma: str) -> None:
-    """Run a pragma outside a transaction, to its end."""
-    raw = database.engine.raw_connection()
+    """Run a pragma outside a transaction.  As a script: `incremental_vacuum` has to be stepped to its end."""
+    raw: Any = database.engine.raw_connection()
     try:
-        cursor = raw.cursor()
-        cursor.execute(pragma)
-        cursor.fetchall()
-        raw.commit()
+        raw.executescript(pragma)
+    except sqlite3.Error as error:
+        raise translated(error, database.label) from error
     finally:
         raw.close()

@@ -163,6 +163,8 @@ def translated(error: Exception, label: str) -> HtError:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         hint = "check that the folder exists and is writable"
         return Prerequisite(f"cannot open {label}: {said}", hint=hint)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(f"{label}: {said}", hint="restore its newest copy (`*.bak` beside it, or your backup)")
     if code or isinstance(cause, sqlite3.Error):
         return StoreCorrupt(f"{label}: {said}", hint="`ht fsck` says what is damaged")
     if isinstance(error, DBAPIError) and (error.connection_invalidated or type(cause).__name__ == "OperationalError"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,12 @@ REFERENCES: dict[str, dict[str, str]] = {
 
 def fsck(database: Database, traces: Path, blob_folder: Path, *, deep: bool) -> list[Finding]:
     """Every finding, in a fixed order.  `deep` also reads every trace and blob back."""
-    found: list[Finding] = []
-    if database.sqlite:
-        found += _pages(database)
-    ids = {kind.name: _ids(database, kind) for kind in KINDS.values()}
-    transcripts: set[str] = set()
-    for kind in KINDS.values():
-        found += _rows(database, kind, ids, transcripts)
-    for run in sorted(ids["run"] | _runs_of_rollouts(database)):
+    found = damaged(database)
+    if any(finding.subject == "store.db" for finding in found):
+        return found
+    transcripts = named_blobs(database)
+    found += _dangling(database)
+    for run in sorted(_runs_of_rollouts(database)):
         found += _chain(database, run)
         found += _traces(database, traces, run, deep)
     found += _orphans(traces, named_traces(database, traces))
@@ -53,26 +52,35 @@ def fsck(database: Database, traces: Path, blob_folder: Path, *, deep: bool) -> 
     return found
 
 
+def damaged(database: Database) -> list[Finding]:
+    """Damage of the database itself: its pages, then its rows."""
+    found = _pages(database) if database.sqlite else []
+    return found or [finding for kind in KINDS.values() for finding in _rows(database, kind)]
+
+
 def named_traces(database: Database, folder: Path) -> set[Path]:
     """Trace files that a reader may open: run files, and the files of rollouts that no run file holds yet."""
     from harnesstrain.store.traces import rollout_path
 
     named: set[Path] = set()
+    table = schema.rollouts
     for run in _runs_of_rollouts(database):
-        state = runs.state(database, run)
-        if state.file is not None:
-            named.add(folder / state.file)
-        held = state.completed.rollouts if state.completed is not None and state.file is not None else 0
-        for rollout in state.rollouts[held:]:
-            if rollout.trace is not None:
-                named.add(rollout_path(folder, run, rollout.id, rollout.trace))
+        query = sa.select(table.c.id, table.c.trace).where(table.c.run == run).order_by(table.c.seq)
+        with database.read() as connection:
+            rows = connection.execute(query).all()
+            completed = runs.completed(connection, run)
+        held = 0
+        if completed is not None and completed.file is not None:
+            named.add(folder / completed.file)
+            held = completed.rollouts
+        named.update(rollout_path(folder, run, row.id, row.trace) for row in rows[held:] if row.trace is not None)
     return named
 
 
 def named_blobs(database: Database) -> set[str]:
-    """Digests of blobs that records name."""
-    entries = records.entries(database, KINDS["candidate"])
-    return {entry.record["transcript"] for entry in entries if entry.record.get("transcript")}
+    """Digests of blobs that readable records name."""
+    rows = _readable(database, KINDS["candidate"])
+    return {fields["transcript"] for _, fields in rows if fields.get("transcript")}
 
 
 def listing(folder: Path) -> Iterator[Path]:
@@ -95,7 +103,8 @@ def _ids(database: Database, kind: Kind) -> set[str]:
         return set(connection.execute(sa.select(kind.table.c.id).distinct()).scalars())
 
 
-def _rows(database: Database, kind: Kind, ids: dict[str, set[str]], transcripts: set[str]) -> Iterator[Finding]:
+def _paged(database: Database, kind: Kind) -> Iterator[Any]:
+    """Every row of a kind, a page at a time."""
     table = kind.table
     query = sa.select(table.c.seq, table.c.id, table.c.digest, table.c.payload).order_by(table.c.seq)
     last = 0
@@ -104,26 +113,39 @@ def _rows(database: Database, kind: Kind, ids: dict[str, set[str]], transcripts:
             page = connection.execute(query.where(table.c.seq > last).limit(records.PAGE)).all()
         if not page:
             return
+        yield from page
         last = page[-1].seq
-        for row in page:
-            subject = f"{table.name}/{short(row.id)}"
-            try:
-                fields = records.loads(kind, row.id, row.payload, row.digest)
-                if _key(kind, fields) != row.id:
-                    yield Finding(kind="corrupt", subject=subject, problem="its id is not that of its payload")
-            except StoreCorrupt as error:
-                yield Finding(kind="corrupt", subject=subject, problem=error.message)
-                continue
-            except ValidationError as error:
-                yield Finding(kind="corrupt", subject=subject, problem=f"not a {kind.name}: {error.errors()[0]['msg']}")
-                continue
-            if kind.name == "candidate" and fields.get("transcript"):
-                transcripts.add(fields["transcript"])
-            for name, target in REFERENCES.get(kind.name, {}).items():
-                wanted = fields.get(name)
+
+
+def _readable(database: Database, kind: Kind) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(id, fields) of every row that is not damaged."""
+    for row in _paged(database, kind):
+        with suppress(StoreCorrupt):
+            yield row.id, records.loads(kind, row.id, row.payload, row.digest)
+
+
+def _rows(database: Database, kind: Kind) -> Iterator[Finding]:
+    for row in _paged(database, kind):
+        subject = f"{kind.table.name}/{short(row.id)}"
+        try:
+            if _key(kind, records.loads(kind, row.id, row.payload, row.digest)) != row.id:
+                yield Finding(kind="corrupt", subject=subject, problem="its id is not that of its payload")
+        except StoreCorrupt as error:
+            yield Finding(kind="corrupt", subject=subject, problem=error.message)
+        except ValidationError as error:
+            yield Finding(kind="corrupt", subject=subject, problem=f"not a {kind.name}: {error.errors()[0]['msg']}")
+
+
+def _dangling(database: Database) -> Iterator[Finding]:
+    ids = {kind.name: _ids(database, kind) for kind in KINDS.values()}
+    for name, references in REFERENCES.items():
+        kind = KINDS[name]
+        for identifier, fields in _readable(database, kind):
+            for field, target in references.items():
+                wanted = fields.get(field)
                 if wanted is not None and wanted not in ids[target]:
-                    problem = f"{name} names {target} '{short(wanted)}', which is not there"
-                    yield Finding(kind="dangling", subject=subject, problem=problem)
+                    problem = f"{field} names {target} '{short(wanted)}', which is not there"
+                    yield Finding(kind="dangling", subject=f"{kind.table.name}/{short(identifier)}", problem=problem)
 
 
 def _key(kind: Kind, fields: dict[str, Any]) -> str:

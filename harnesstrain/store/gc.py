@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from harnesstrain.core.errors import StoreCorrupt
 from harnesstrain.store import blobs, fsck, leases
 from harnesstrain.store.base import Collected
 from harnesstrain.store.engine import Database
@@ -14,9 +15,13 @@ from harnesstrain.store.engine import Database
 def collect(database: Database, traces: Path, blob_folder: Path, grace: float) -> Collected:
     """Remove unnamed files older than `grace` seconds, emptied folders, and stale leases.
 
-    The grace is for files that another process has written and not yet named.  Raises StoreCorrupt when a record
-    cannot be read: what it names would be unknown, so nothing is removed.
+    The grace is for files that another process has written and not yet named.  Raises StoreCorrupt when a record is
+    damaged: what it names is unknown, so nothing is removed.
     """
+    damage = fsck.damaged(database)
+    if damage:
+        message = f"nothing was removed, because the store is damaged: {damage[0].subject}: {damage[0].problem}"
+        raise StoreCorrupt(message, hint="`ht fsck` lists all damage")
     files = set(fsck.listing(traces)) - fsck.named_traces(database, traces)
     kept = {blobs.blob_path(blob_folder, digest) for digest in fsck.named_blobs(database)}
     files |= set(fsck.listing(blob_folder)) - kept
