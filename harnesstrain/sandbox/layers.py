@@ -12,8 +12,6 @@ import json
 import os
 import secrets
 import shutil
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,8 @@ from typing import Any
 from harnesstrain.core.errors import Prerequisite
 
 PART = "part-"
+LOCKS = "locks"
+"""Directory of lock files, below the cache directory."""
 
 
 class Layers:
@@ -29,7 +29,6 @@ class Layers:
     def __init__(self, root: Path) -> None:
         """Made when first used.  Raises Prerequisite when it cannot be written."""
         self.root = root
-        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def find(self, digest: str) -> Path | None:
         """The layer of that digest, if it is there."""
@@ -46,7 +45,7 @@ class Layers:
         found = self.find(digest)
         if found:
             return found
-        with self._exclusive(digest):
+        with exclusive(self.root, digest):
             found = self.find(digest)
             if found:
                 return found
@@ -61,16 +60,6 @@ class Layers:
                 raise
             return self.root / digest
 
-    @contextlib.contextmanager
-    def _exclusive(self, digest: str) -> Iterator[None]:
-        try:
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o755)
-        except OSError as error:
-            raise Prerequisite(f"{self.root} cannot be written: {error.strerror}", hint="set `cache_dir`") from error
-        with self._locks[digest], (self.root / f"{digest}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
     def sweep(self) -> int:
         """Remove what builders left that no longer live; returns how many."""
         swept = 0
@@ -80,6 +69,19 @@ class Layers:
                 remove(part)
                 swept += 1
         return swept
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path, name: str) -> Iterator[None]:
+    """One holder of `name` at a time, among threads and processes.  Raises Prerequisite: `folder` is not writable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        lock = (folder / f"{name}.lock").open("w")
+    except OSError as error:
+        raise Prerequisite(f"{folder} cannot be written: {error.strerror}", hint="choose another cache_dir") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def remove(tree: Path) -> None:

@@ -95,7 +95,7 @@ class Command:
             for fd, event in poll.poll(self._patience(now)):
                 if fd == driver:
                     raise End
-                elif fd == self.feed:
+                if fd == self.feed:
                     if not self._feed(event):
                         poll.unregister(fd)
                 elif not self._take(fd, wake, draining):

@@ -1,0 +1,160 @@
+"""The Docker engine: finding it, its limits, the byte stream to a container, errors in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harnesstrain.core.errors import Prerequisite, SandboxFailure
+
+ANSWERS_WITHIN = 60
+"""Seconds for one answer of the engine."""
+PROBE_WITHIN = 5
+SAID = 2000
+CHUNK = 1 << 16
+
+
+def connect(host: str | None, within: int = ANSWERS_WITHIN) -> Any:
+    """A client of the engine at `host`, or where Docker's own variables say.  Raises Prerequisite.
+
+    An engine that would silently drop memory or process limits is refused.
+    """
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        client = docker.DockerClient(base_url=host, timeout=within) if host else docker.from_env(timeout=within)
+        info = client.info()
+    except (DockerException, OSError) as error:
+        where = f" at {host}" if host else ""
+        reason = _first_line(error)
+        raise Prerequisite(
+            f"no Docker engine answers{where}: {reason}", hint="start Docker, or set DOCKER_HOST"
+        ) from None
+    for name, what in (("MemoryLimit", "memory"), ("PidsLimit", "processes")):
+        if not info.get(name):
+            raise Prerequisite(
+                f"the Docker engine cannot limit {what}", hint="mount the control groups, then restart the engine"
+            )
+    return client
+
+
+def reason_against(host: str | None) -> str | None:
+    """Why the engine cannot be used, in one sentence; None when it can."""
+    try:
+        connect(host, PROBE_WITHIN).close()
+    except Prerequisite as error:
+        return error.message
+    return None
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raises SandboxFailure for whatever the engine answers while `doing` something."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException, OSError) as error:
+        raise SandboxFailure(f"{doing}: {_first_line(error)}", hint="`docker info` shows the engine's state") from error
+
+
+def owner_labels() -> dict[str, str]:
+    """Labels that say which driver a container belongs to."""
+    return {
+        "harnesstrain.host": _boot(),
+        "harnesstrain.owner": f"{os.getpid()}:{_started(os.getpid())}",
+    }
+
+
+def is_orphan(labels: dict[str, str]) -> bool:
+    """Whether a labelled container's driver ran on this machine and no longer lives."""
+    if labels.get("harnesstrain.host") != _boot():
+        return False
+    pid, _, tick = labels.get("harnesstrain.owner", "").partition(":")
+    return pid.isdigit() and _started(int(pid)) != tick
+
+
+def _started(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
+
+
+def _boot() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return socket.gethostname()
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(getattr(error, "explanation", None) or error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+class SocketChannel:
+    """A container's stdin and stdout, multiplexed by the engine in frames of 8 bytes and data."""
+
+    def __init__(self, attached: Any, end: Any) -> None:
+        """`attached`: what the client returned; `end`: called to remove what the agent runs in."""
+        self._keep = attached  # owns the descriptor
+        self._socket: socket.socket = getattr(attached, "_sock", attached)
+        self._end = end
+        self._wire = bytearray()
+        self._said = bytearray()
+
+    def also_keep(self, attached: Any) -> None:
+        """Hold another connection open as long as this one: the container's own stdin."""
+        self._keep = [self._keep, attached]
+
+    def send(self, data: bytes, deadline: float | None) -> None:
+        self._patience(deadline)
+        self._socket.sendall(data)
+
+    def receive(self, deadline: float | None) -> bytes:
+        while True:
+            found = self._frames()
+            if found:
+                return found
+            self._patience(deadline)
+            data = self._socket.recv(CHUNK)
+            if not data:
+                return b""
+            self._wire += data
+
+    def _patience(self, deadline: float | None) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _frames(self) -> bytes:
+        out = bytearray()
+        at = 0
+        while len(self._wire) - at >= 8:
+            kind, size = struct.unpack_from(">BxxxL", self._wire, at)
+            if len(self._wire) - at < 8 + size:
+                break
+            data = self._wire[at + 8 : at + 8 + size]
+            if kind == 1:
+                out += data
+            else:
+                self._said = (self._said + data)[-SAID:]
+            at += 8 + size
+        del self._wire[:at]
+        return bytes(out)
+
+    def close(self) -> None:
+        for step in (lambda: self._socket.shutdown(socket.SHUT_RDWR), self._socket.close, self._end):
+            with contextlib.suppress(OSError):
+                step()
+
+    def last_words(self) -> str:
+        return self._said.decode(errors="replace").strip()
