@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from harnesstrain.harness.git import Git
+from harnesstrain.harness.git import Git, failed
 from harnesstrain.harness.surface import Change, changes
 
 STATE = ".ht"
@@ -50,11 +50,10 @@ def follow(git: Git, old: str, new: str) -> Followed:
         if steps[path].status == "A":
             (git.root / path).unlink()
         else:
-            git.run("checkout-index", "-f", "-q", "--", path)
+            git.run("checkout-index", "-f", "-q", "-u", "--", path)
     answer = git.ask("read-tree", "-m", "-u", old, new)
     if answer.code:
-        lines = answer.stderr.strip().splitlines()
-        return Followed(False, f"git could not update them: {lines[0] if lines else 'no message'}")
+        return Followed(False, failed("read-tree", answer).message)
     return Followed(True)
 
 

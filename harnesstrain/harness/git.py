@@ -45,7 +45,7 @@ _NEUTRAL = {
     "GIT_CONFIG_PARAMETERS": "",
     "GIT_NAMESPACE": "",
     "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
+    "GIT_GRAFT_FILE": f"{os.devnull}/none",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
     "GIT_EDITOR": "true",
     "GIT_PAGER": "cat",

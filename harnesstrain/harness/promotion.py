@@ -5,6 +5,7 @@ A process killed in between leaves the branch moved and the files behind.  Promo
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 
 from harnesstrain.core.errors import UsageError
@@ -70,7 +71,14 @@ def _at(git: Git, ref: str) -> str:
 
 
 def _swap(git: Git, ref: str, new: str, old: str) -> bool:
-    answer = git.ask("update-ref", "-m", f"ht: promote {new[:12]}", ref, new, old)
-    if answer.code and "cannot lock ref" not in answer.stderr:
-        raise failed("update-ref", answer)
-    return answer.code == 0
+    """Whether the ref was at `old` and is at `new` now.  Raises Busy when another process keeps it locked."""
+    for pause in (0.1, 0.3, 1.0, 0.0):
+        answer = git.ask("update-ref", "-m", f"ht: promote {new[:12]}", ref, new, old)
+        if answer.code == 0:
+            return True
+        if "File exists" not in answer.stderr:
+            break
+        time.sleep(pause)
+    if "cannot lock ref" in answer.stderr and "File exists" not in answer.stderr:
+        return False
+    raise failed("update-ref", answer)
