@@ -3,7 +3,6 @@
 Read this to understand why its replies are a function of (weights, library, profile, prompt, sampling) and of nothing
 else.  May import: `harnesstrain.core` and `harnesstrain.llm.models`; numpy and the library in worker processes.
 
-start.py      from an engine spec to a model
 model.py      EmbeddedModel: the room's Model protocol over a pool
 pool.py       worker processes and the requests waiting for them
 routing.py    which worker takes which request
@@ -21,21 +20,3 @@ toolcalls.py  tool calls in reply text
 library.py    the C API in the wheel; what must be there for it to load
 layout.py     its structs, checked against the library's own defaults
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from harnesstrain.llm.base import EngineSpec
-    from harnesstrain.llm.embedded.model import EmbeddedModel
-
-
-def start(spec: EngineSpec) -> EmbeddedModel:
-    """The model that a spec asks for.  Options: `workers`, `kv_megabytes` (saved streams per worker), `logprobs`.
-
-    `model` is a catalogue name or a file.  Raises UsageError, NotFound or Prerequisite.
-    """
-    from harnesstrain.llm.embedded.start import start_engine
-
-    return start_engine(spec)

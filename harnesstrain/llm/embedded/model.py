@@ -29,7 +29,8 @@ KV_BOUND = 192 << 20
 class EmbeddedModel:
     """A frozen model in worker processes on this machine.  Thread-safe.
 
-    Nothing starts before the first completion or token count.  The workers end with `close()` or with this process,
+    Nothing starts before the first completion or token count, unless the file is in no catalogue: then one worker
+    loads it at once, to see whether it can be run.  The workers end with `close()` or with this process,
     however it ends.  Equal requests get equal replies, whatever runs beside them.
     """
 
@@ -45,7 +46,7 @@ class EmbeddedModel:
     ) -> None:
         """`workers` None: one per usable core, at most `max_running`.  `logprobs`: report them with every reply.
 
-        Raises UsageError (a number out of range) or Prerequisite (this machine cannot run the engine).
+        Raises UsageError (a number out of range) or Prerequisite (the machine or the file cannot run).
         """
         if context_length < CELL_PADDING or context_length % CELL_PADDING:
             hint = f"give a multiple of {CELL_PADDING}"
@@ -79,6 +80,12 @@ class EmbeddedModel:
         )
         setup = Setup(weights=file.path, context_length=context_length, kv_bound=kv_bound)
         self._pool = Pool(setup, workers or min(usable_cores(), max_running))
+        if file.context is None:
+            try:
+                self.count_tokens([{"role": "user", "content": ""}])
+            except BaseException:
+                self.close()
+                raise
 
     def endpoint(self) -> Endpoint:
         """What it is.  Known without starting anything."""

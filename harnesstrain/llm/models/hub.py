@@ -29,7 +29,7 @@ def fetch(entry: Entry, target: Path, progress: Callable[[int], None]) -> None:
     if have >= entry.size:
         target.unlink()
         have = 0
-    headers = {"Range": f"bytes={have}-"} if have else {}
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     timeout = httpx.Timeout(SILENCE, connect=CONNECT)
     try:
         with (
@@ -40,7 +40,7 @@ def fetch(entry: Entry, target: Path, progress: Callable[[int], None]) -> None:
                 raise SourceFailed(f"the model hub answered {response.status_code}")
             have = have if response.status_code == 206 else 0
             with target.open("ab" if have else "wb") as file:
-                for block in response.iter_bytes(1 << 20):
+                for block in response.iter_bytes():
                     have += len(block)
                     if have > entry.size:
                         raise SourceFailed("the model hub sent more than the file")

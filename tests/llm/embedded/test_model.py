@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harnesstrain.core.errors import BadRequest, ContextOverflow, TransportFailure, UsageError
+from harnesstrain.core.errors import BadRequest, ContextOverflow, Prerequisite, TransportFailure, UsageError
 from harnesstrain.core.records.llm import LlmRequest, Reply, Sampling
 from harnesstrain.llm.embedded.chatml import Prompt
 from harnesstrain.llm.embedded.jobs import Completion
@@ -189,6 +189,19 @@ def test_the_endpoint_says_what_decides_a_reply_and_starts_nothing(small_file):
 def test_impossible_settings_are_refused_at_once(small_file, wrong):
     with pytest.raises(UsageError):
         EmbeddedModel(small_file, **wrong)
+
+
+def test_a_file_of_no_catalogue_is_tried_at_once(small_file, tmp_path):
+    unknown = small_file.model_copy(update={"context": None})
+    model = EmbeddedModel(unknown, context_length=512)
+    assert len(model.worker_pids()) == 1
+    model.close()
+    with pytest.raises(UsageError, match="context length"):
+        EmbeddedModel(unknown, context_length=16_384)
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF")
+    with pytest.raises(Prerequisite, match=r"wrong\.gguf is not a model file"):
+        EmbeddedModel(unknown.model_copy(update={"path": wrong}))
 
 
 def test_a_closed_model_refuses_and_leaves_nothing(small_file):
