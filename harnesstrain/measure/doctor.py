@@ -57,7 +57,7 @@ def _jail() -> Examined:
 
 
 def _sandbox(kind: str) -> tuple[str, str]:
-    from harnesstrain.sandbox import open_sandbox
+    from harnesstrain.sandbox.kinds import open_sandbox
 
     sandbox = open_sandbox(kind)
     try:
