@@ -142,7 +142,7 @@ class Rollout(Record):
     isolated: bool = True
     """False when the sandbox or the jail could not isolate."""
     trace: str | None = None
-    """Digest of the trace file that holds its steps."""
+    """Digest of its trace's content, filled in by the store: the same in a file of its own and in its run's."""
 
     @property
     def solved(self) -> bool:
