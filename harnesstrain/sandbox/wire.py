@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import subprocess
 import threading
 import time
@@ -94,22 +95,23 @@ class Agent:
         self._lock = threading.Lock()
         self._buffer = bytearray()
         self._deadline: float | None = None
+        self.kind = "python"
+        """Which agent answers: python or sh."""
         self.aslr_off = False
 
-    def ready(self, message: bytes, pid_base: int, within: float) -> str:
-        """Wait for the agent, hand it its modules if it is the Python one, greet it.  Returns `python` or `sh`."""
+    def ready(self, message: bytes, pid_base: int, within: float) -> None:
+        """Wait for the agent, hand it its modules if it is the Python one, greet it.  `within`: seconds."""
         with self._lock:
             self._within(within)
             words = self._line().split()
             if words[:1] != [b"READY"]:
                 raise self._gone(f"answered {words!r} instead of READY")
-            kind = words[1].decode()
-            self._send(message if kind == "python" else b"", b"HELLO %d\n" % pid_base)
+            self.kind = words[1].decode()
+            self._send(message if self.kind == "python" else b"", b"HELLO %d\n" % pid_base)
             words = self._line().split()
             if words[:1] != [b"HELLO"]:
                 raise self._gone(f"answered {words!r} instead of HELLO")
             self.aslr_off = words[2] == b"1"
-            return kind
 
     def run(
         self,
@@ -123,6 +125,8 @@ class Agent:
         cap: int,
     ) -> RunResult:
         """Run a command; `cap`: bytes kept of each output."""
+        if self.kind == "sh" and env:  # it cannot take pairs apart
+            command = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items()) + command
         pairs = b"".join(f"{name}={value}\0".encode(errors="surrogateescape") for name, value in (env or {}).items())
         parts = [text.encode(errors="surrogateescape") for text in (cwd, user)]
         parts += [pairs, stdin or b"", command.encode(errors="surrogateescape")]
