@@ -35,7 +35,9 @@ class RunSummary(Record):
 
     run: str
     commit: str
+    panel: str
     panel_name: str
+    regime: str
     split: str | None
     seeds: tuple[int, ...]
     at: float

@@ -71,7 +71,7 @@ class Store(Shelf):
         if create:
             try:
                 files.make_folder(places.folder)
-                if places.file is not None:
+                if places.file is not None and not places.file.exists():
                     places.file.touch()
             except OSError as error:
                 raise files.io_error(error, places.folder) from error

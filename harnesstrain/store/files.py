@@ -43,7 +43,7 @@ def draft(target: Path) -> Iterator[Draft]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         make_folder(target.parent)
-        with temporary.open("xb") as file:
+        with _created(temporary) as file:
             found = Draft(temporary, file, target)
             yield found
             file.flush()
@@ -55,6 +55,15 @@ def draft(target: Path) -> Iterator[Draft]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _created(path: Path) -> BinaryIO:
+    """A new file.  Its folder may just have been removed by `gc`, which takes emptied ones."""
+    try:
+        return path.open("xb")
+    except FileNotFoundError:
+        make_folder(path.parent)
+        return path.open("xb")
 
 
 def write(target: Path, data: bytes | memoryview) -> None:

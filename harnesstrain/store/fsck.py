@@ -44,7 +44,7 @@ def fsck(database: Database, traces: Path, blob_folder: Path, *, deep: bool) -> 
         return found
     transcripts = named_blobs(database)
     found += _dangling(database)
-    for run in sorted(_runs_of_rollouts(database)):
+    for run in sorted(_runs(database)):
         found += _chain(database, run)
         found += _traces(database, traces, run, deep)
     found += _orphans(traces, named_traces(database, traces))
@@ -64,7 +64,7 @@ def named_traces(database: Database, folder: Path) -> set[Path]:
 
     named: set[Path] = set()
     table = schema.rollouts
-    for run in _runs_of_rollouts(database):
+    for run in _runs(database):
         query = sa.select(table.c.id, table.c.trace).where(table.c.run == run).order_by(table.c.seq)
         with database.read() as connection:
             rows = connection.execute(query).all()
@@ -155,9 +155,11 @@ def _key(kind: Kind, fields: dict[str, Any]) -> str:
     return kind.key(kind.model.model_validate(fields)) if kind.readable else str(fields["digest"])
 
 
-def _runs_of_rollouts(database: Database) -> set[str]:
+def _runs(database: Database) -> set[str]:
+    """Every run that has, or once had, rollouts."""
     with database.read() as connection:
-        return set(connection.execute(sa.select(schema.rollouts.c.run).distinct()).scalars())
+        tables = (schema.rollouts, schema.completions)
+        return {run for table in tables for run in connection.execute(sa.select(table.c.run).distinct()).scalars()}
 
 
 def _chain(database: Database, run: str) -> Iterator[Finding]:

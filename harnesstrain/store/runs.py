@@ -101,6 +101,13 @@ def state(database: Database, run: str) -> RunState:
         return RunState(_of_run(connection, run), chain_head(connection, run), completed(connection, run))
 
 
+def file_of(database: Database, run: str) -> str | None:
+    """A run's trace file, relative to the trace folder; None before its first completion."""
+    with database.read() as connection:
+        found = completed(connection, run)
+    return found.file if found is not None else None
+
+
 def completed(connection: sa.Connection, run: str) -> CompletedRun | None:
     """The newest completion of a run, or None."""
     query = sa.select(_completions).where(_completions.c.run == run).order_by(_completions.c.seq.desc()).limit(1)
@@ -185,7 +192,9 @@ def _summary(run: Run, at: float, count: Any | None, completed_rollouts: int | N
     return RunSummary(
         run=run.id,
         commit=run.commit,
+        panel=run.panel,
         panel_name=run.panel_name,
+        regime=run.regime,
         split=run.split,
         seeds=run.seeds,
         at=at,

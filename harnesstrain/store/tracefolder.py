@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harnesstrain.core.errors import StoreCorrupt
+from harnesstrain.core.errors import HtError, StoreCorrupt
+from harnesstrain.core.ids import short
 from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.store import runs
 from harnesstrain.store.compact import compacted
@@ -17,7 +18,7 @@ def commit(database: Database, folder: Path, rollout: Rollout, trace: Trace | No
     if trace is None:
         return runs.commit(database, rollout.model_copy(update={"trace": None}))
     if trace.rollout != rollout.id:
-        raise ValueError(f"trace of rollout {trace.rollout[:8]} given for {rollout.id[:8]}")
+        raise HtError(f"trace of rollout '{short(trace.rollout)}' given for rollout '{short(rollout.id)}'")
     file = TraceFile(trace)
     named = rollout.model_copy(update={"trace": file.digest})
     path = rollout_path(folder, rollout.run, rollout.id, file.digest)
@@ -31,9 +32,9 @@ def commit(database: Database, folder: Path, rollout: Rollout, trace: Trace | No
 def trace(database: Database, folder: Path, rollout: Rollout) -> Trace:
     """A rollout's trace.  Tried twice: completing a run moves it from one file to another."""
     try:
-        return read_trace(folder, rollout, runs.state(database, rollout.run).file)
+        return read_trace(folder, rollout, runs.file_of(database, rollout.run))
     except StoreCorrupt:
-        return read_trace(folder, rollout, runs.state(database, rollout.run).file)
+        return read_trace(folder, rollout, runs.file_of(database, rollout.run))
 
 
 def complete(database: Database, folder: Path, run: str) -> None:

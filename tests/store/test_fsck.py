@@ -46,6 +46,7 @@ def found(store: Store, **options: bool) -> list[tuple[str, str]]:
     [
         ("DELETE FROM rollouts WHERE seq = 2", ("chain", "rollouts")),
         ("DELETE FROM rollouts WHERE seq = 4", ("chain", "runs")),
+        ("DELETE FROM rollouts", ("chain", "runs")),
         ("DELETE FROM rollouts WHERE seq = 6", ("chain", "rollouts")),
         ("UPDATE rollouts SET payload = replace(payload, 'solved', 'forked') WHERE seq = 6", ("corrupt", "rollouts")),
         ("UPDATE rollouts SET chain = previous WHERE seq = 7", ("chain", "rollouts")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harnesstrain.core.errors import NotFound, StoreCorrupt
+from harnesstrain.core.errors import HtError, NotFound, StoreCorrupt
 from harnesstrain.core.records.rollout import Outcome, latest_attempts
 from harnesstrain.store import Store
 from harnesstrain.store.runs import link
@@ -32,7 +32,7 @@ def test_a_rollout_needs_its_run_and_its_own_trace(store: Store) -> None:
     with pytest.raises(NotFound, match="no run"):
         store.commit_rollout(rollout, a_trace(rollout))
     store.put_run(run)
-    with pytest.raises(ValueError, match="given for"):
+    with pytest.raises(HtError, match="given for"):
         store.commit_rollout(rollout, a_trace(a_rollout(run, "task-1")))
     assert store.rollouts(run.id) == []
 
