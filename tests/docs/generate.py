@@ -1,0 +1,75 @@
+"""`python -m tests.docs.generate`: write docs/reference from the program itself.  A test keeps it true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+GROUPS = {
+    "model": ("pull", "list", "verify"),
+    "tasks": ("list", "check", "oracle"),
+    "harness": ("check",),
+    "cache": ("stats", "gc"),
+    "db": ("check", "upgrade"),
+}
+
+
+def help_of(*command: str) -> str:
+    """What `ht COMMAND --help` prints, 100 columns wide."""
+    env = {"PATH": os.environ["PATH"], "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "HOME": "/nonexistent"}
+    done = subprocess.run(
+        [sys.executable, "-m", "harnesstrain.cli.app", *command, "--help"],
+        capture_output=True, text=True, check=True, env=env, cwd=ROOT,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def cli_page() -> str:
+    """docs/reference/cli.md."""
+    from harnesstrain.cli.app import COMMANDS
+
+    parts = [
+        "# Command line reference",
+        "Made by `make docs` from the program itself.",
+        "Exit codes: 0 done, 1 bug, 2 usage or config, 3 the answer is no (only with `--exit-code`), 4 unmeasurable or "
+        "no candidate, 5 incomplete (the same command resumes), 6 prerequisite missing, 7 busy, 130/141/143 signals.",
+        f"## ht\n\n```text\n{help_of()}\n```",
+    ]
+    for name in COMMANDS:
+        parts.append(f"## ht {name}\n\n```text\n{help_of(name)}\n```")
+        for inner in GROUPS.get(name, ()):
+            parts.append(f"### ht {name} {inner}\n\n```text\n{help_of(name, inner)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md."""
+    from harnesstrain.core.settings import declared
+
+    lines = [
+        "# Settings reference",
+        "",
+        "Made by `make docs` from the program itself.  Layers: flag > environment > `ht.toml` (nearest parent folder) > "
+        "user file > default.  Measured settings are part of a regime: runs that differ in one are not comparable.",
+        "",
+        "| key | default | variable | measured | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for one in declared():
+        meaning = " ".join(one.help.split()).replace("|", "\\|")
+        default = "" if one.default is None else f"`{one.default}`"
+        variable = f"`{one.env}`" if one.env else ""
+        lines.append(f"| `{one.key}` | {default} | {variable} | {'yes' if one.measured else ''} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"cli.md": cli_page, "settings.md": settings_page}
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        (REFERENCE / name).write_text(make(), encoding="utf-8")
+        print(REFERENCE / name)
