@@ -100,17 +100,20 @@ def launch(
     environment: Path | None = None,
     command: tuple[str, ...] | None = None,
     scratch: bool = False,
+    tmp: Path | None = None,
 ) -> Launch:
     """How to start `command` (the manifest's own when None) for the harness in `worktree`.
 
     `scratch`: run in a private, writable copy of the worktree (a check) instead of the read-only worktree.
+    `tmp`: without a jail, the private directory that stands in for /tmp.
     `environment`: a virtual environment instead of the manifest's.  Raises ConfigError, Prerequisite.
     """
     require(isolated)
     python = interpreter(_environment(manifest, environment))
     words = python.command(command or manifest.command)
     if not isolated:
-        env = {**PINS, "PATH": python.path}
+        own = str(tmp) if tmp is not None else PINS["TMPDIR"]
+        env = {**PINS, "HOME": own, "TMPDIR": own, "PATH": python.path}
         return Launch(words, env, worktree.resolve(), isolated=False)
     if scratch:
         words = ("/bin/sh", "-c", f'cp -RP {HOME}/. {WORK}/ && exec "$@"', "check", *words)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +18,7 @@ from harnesstrain.core.errors import ConfigError, PolicyFailure, SandboxFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.harness import Manifest
 from harnesstrain.harness import jail, wire
-from harnesstrain.harness.jail import JailLimits
+from harnesstrain.harness.jail import JailLimits, Launch
 from harnesstrain.harness.pipes import Pipes
 
 
@@ -57,6 +58,7 @@ class HarnessProcess:
         self._received = 0
         self._exit: Exit | None = None
         self._probe: tuple[Path, Manifest, Path | None] | None = None
+        self._tmp: TemporaryDirectory[str] | None = None
 
     @classmethod
     def start(
@@ -74,22 +76,17 @@ class HarnessProcess:
         Raises Prerequisite when no jail can be had, ConfigError when the command cannot be started.
         """
         limits = limits or HarnessLimits()
-        how = jail.launch(worktree, manifest, isolated=isolated, limits=limits, environment=environment)
+        tmp = None if isolated else TemporaryDirectory(prefix="ht-harness-", ignore_cleanup_errors=True)
+        own = Path(tmp.name) if tmp is not None else None
         try:
-            process = subprocess.Popen(
-                how.argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env=dict(how.env) if how.env is not None else None,
-                cwd=how.cwd,
-                start_new_session=True,
-            )
-        except OSError as error:
-            message = f"cannot start the harness: {how.argv[0]}: {error.strerror}"
-            raise ConfigError(message, hint="correct `command` in harness.toml") from error
+            how = jail.launch(worktree, manifest, isolated=isolated, limits=limits, environment=environment, tmp=own)
+            process = _spawn(how)
+        except BaseException:
+            if tmp is not None:
+                tmp.cleanup()
+            raise
         started = cls(process, limits, isolated=isolated)
+        started._tmp = tmp
         started._probe = (worktree, manifest, environment) if isolated else None
         return started
 
@@ -155,6 +152,8 @@ class HarnessProcess:
         self._pipes.drain(0.2)
         log = self._pipes.log.text()
         self._pipes.close()
+        if self._tmp is not None:
+            self._tmp.cleanup()
         self._blame_the_jail(code, killed, log)
         return Exit(code=128 - code if code < 0 else code, log=log, killed=killed)
 
@@ -166,3 +165,20 @@ class HarnessProcess:
         why = jail.works(worktree, manifest, self._limits, environment)
         if why is not None:
             raise SandboxFailure(f"the jail of the harness could not start: {why}", hint="`ht doctor` says more")
+
+
+def _spawn(how: Launch) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            how.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=dict(how.env) if how.env is not None else None,
+            cwd=how.cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        message = f"cannot start the harness: {how.argv[0]}: {error.strerror}"
+        raise ConfigError(message, hint="correct `command` in harness.toml") from error

@@ -7,10 +7,10 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from harnesstrain.core import confinement
 from harnesstrain.core.errors import ConfigError
@@ -50,9 +50,11 @@ def run_check(
     if not manifest.check:
         return CheckResult(ok=True, output="the manifest names no check")
     with ExitStack() as held:
-        place = worktree
+        place, tmp = worktree, None
         if not isolated:
-            place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="ht-check-"))) / "harness"
+            scratch = TemporaryDirectory(prefix="ht-check-", ignore_cleanup_errors=True)
+            tmp = Path(held.enter_context(scratch))
+            place = tmp / "harness"
             copy(worktree, place)
         how = jail.launch(
             place,
@@ -62,6 +64,7 @@ def run_check(
             environment=environment,
             command=manifest.check,
             scratch=True,
+            tmp=tmp,
         )
         return _run(how, manifest.check_timeout)
 

@@ -224,10 +224,15 @@ def test_frozen_environment(harness: Make, isolated: bool, monkeypatch: pytest.M
     seen = []
     for _ in range(2):
         with HarnessProcess.start(place, manifest, isolated=isolated) as process:
-            seen.append(process.receive(20))
+            message = process.receive(20)
             process.finish(5)
+        assert message is not None
+        own = message["env"].pop("HOME")
+        assert message["env"].pop("TMPDIR") == own
+        assert isolated == (own == "/tmp")
+        assert isolated or not Path(own).exists()
+        seen.append(message)
     assert seen[0] == seen[1]
-    assert seen[0] is not None
     env = seen[0]["env"]
     assert "canary-4711" not in str(env)
     assert env.keys() <= {*jail.PINS, "PATH", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
