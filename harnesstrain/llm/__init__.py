@@ -20,6 +20,7 @@ front.py      the HTTP front over any Model
 server.py     an engine with a front: foreground process and its state file
   state.py      who runs, judged by process id and start time
 choice.py     which engine `auto` means on this machine
+logs.py       the end of a log file
 connect.py    from a URL, a running server or an engine to a Model
 engines/     what can be served: embedded, external, scripted, sglang, vllm, llamacpp
 embedded/    the engine that needs no GPU and no server

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.base import Record
@@ -64,6 +64,8 @@ class Watched(Protocol):
 
 class EngineSpec(Record):
     """What is asked of an engine.  An engine refuses (UsageError) what it cannot honour; it never ignores it."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     engine: str = "auto"
     """`auto`, a name in the registry group `engines`, or `module:Class`."""

@@ -113,7 +113,8 @@ class OpenAIModel:
     def _discovered(self) -> Discovery:
         with self._lock:
             if self._found is None:
-                brief = replace(self._patience, attempt=min(self._patience.attempt, 60.0))
+                first = self._patience
+                brief = replace(first, attempt=min(first.attempt, 60.0), absent=min(first.absent, 5.0))
                 self._found = discover(
                     self._transport,
                     patience=brief,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.llm.base import EngineSpec, Model
@@ -24,6 +24,8 @@ class Way(StrEnum):
 
 class ConnectSpec(Record):
     """What is known about the model that is wanted."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     url: str | None = None
     """An explicit base URL; wins over everything."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from harnesstrain.core.errors import ConfigError, NotFound, UsageError
 from harnesstrain.core.records.llm import LlmRequest
@@ -78,6 +79,14 @@ def test_the_key_is_in_no_dump() -> None:
     assert engine.api_key == "sk-canary"
     assert "canary" not in repr(spec) + str(spec) + repr(engine) + json.dumps(spec.model_dump(mode="json"))
     assert "canary" not in engine.model_dump_json()
+
+
+def test_the_key_is_in_no_validation_error() -> None:
+    for record in (ConnectSpec, EngineSpec):
+        for value in ({"api_key": ["sk-canary"]}, ["sk-canary"], {"api_key": "sk-canary", "nope": "sk-canary"}):
+            with pytest.raises(ValidationError) as caught:
+                record.model_validate(value)
+            assert "canary" not in str(caught.value)
 
 
 def test_what_auto_means(monkeypatch: pytest.MonkeyPatch, script: Path) -> None:

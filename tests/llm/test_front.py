@@ -444,6 +444,12 @@ def test_a_taken_port(served: Any) -> None:
         Front(Fixed(Reply()), port=urlsplit(front.url).port or 0).start()
 
 
+def test_replies_are_sent_at_once(served: Any) -> None:
+    """Without TCP_NODELAY every reply on a kept connection waits 40 ms for an acknowledgement."""
+    front = served(Fixed(Reply()))
+    assert [listener.proto for listener in front._server.servers[0].sockets] == [socket.IPPROTO_TCP]
+
+
 def test_a_swapped_server_is_noticed(served: Any) -> None:
     first = served([{"reply": "a"}])
     client = OpenAIModel(first.url, patience=QUICK)

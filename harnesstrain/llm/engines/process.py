@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from harnesstrain.core.errors import HtError, LlmFailure, Prerequisite
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
 from harnesstrain.llm.client import OpenAIModel
+from harnesstrain.llm.logs import log_size, log_tail
 from harnesstrain.llm.transport import Patience, Transport
 
 START_TIMEOUT = 1800.0
@@ -58,6 +59,7 @@ class ProcessModel:
         self._launch = launch
         self._temporary = launch.log is None
         self._log = launch.log or _temporary_log()
+        self._log_start = log_size(self._log)
         self._child = _spawn(launch, self._log)
         self._client: OpenAIModel | None = None
         try:
@@ -123,7 +125,7 @@ class ProcessModel:
             probe.close()
 
     def _failed(self, what: str) -> NoReturn:
-        tail = log_tail(self._log)
+        tail = log_tail(self._log, since=self._log_start)
         last = tail[-1] if tail else "it wrote nothing"
         hint = f"its log: {self._log}" if not self._temporary else "start it with a log file to see more"
         raise Prerequisite(f"{self._launch.engine} {what}: {last}", hint=hint, log_tail=tail)
@@ -149,19 +151,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def log_tail(path: Path, lines: int = 20) -> list[str]:
-    """The last lines of a log file, printable; empty when there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 16_384))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return []
-    clean = ("".join(c for c in line if c.isprintable())[:500].rstrip() for line in text.splitlines())
-    return [line for line in clean if line][-lines:]
 
 
 def _temporary_log() -> Path:

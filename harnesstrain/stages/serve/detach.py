@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from harnesstrain.core.errors import HtError, Prerequisite
+from harnesstrain.llm.logs import log_size, log_tail
 from harnesstrain.llm.server import Served, ServerPlan
 from harnesstrain.llm.state import LOG, ServerState
-
-_KEPT_TAIL = 20
 
 
 def detach(plan: ServerPlan, *, timeout: float) -> Served:
@@ -36,6 +35,7 @@ def detach(plan: ServerPlan, *, timeout: float) -> Served:
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Prerequisite(f"'{log}' cannot be written: {error.strerror}", hint="check its owner") from None
+    written = log_size(log)
     reading, writing = os.pipe()
     try:
         child = subprocess.Popen(
@@ -57,7 +57,7 @@ def detach(plan: ServerPlan, *, timeout: float) -> Served:
         _hand_over(child, plan)
         said = _listen(reading, child, time.monotonic() + timeout)
         if said is None:
-            raise _silent(child, log, timeout)
+            raise _silent(child, log, written, timeout)
         if "error" in said:
             raise _revived(said["error"])
         served = Served(ServerState.model_validate(said["state"]), already=said["already"])
@@ -100,14 +100,12 @@ def _listen(reading: int, child: subprocess.Popen[bytes], until: float) -> dict[
     return said
 
 
-def _silent(child: subprocess.Popen[bytes], log: Path, timeout: float) -> Prerequisite:
-    from harnesstrain.llm.engines.process import log_tail
-
+def _silent(child: subprocess.Popen[bytes], log: Path, written: int, timeout: float) -> Prerequisite:
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(2.0)
     status = child.poll()
     what = f"did not answer within {timeout:g} s" if status is None else f"ended with status {status}"
-    tail = log_tail(log, _KEPT_TAIL)
+    tail = log_tail(log, since=written)
     last = f": {tail[-1]}" if tail else ""
     return Prerequisite(f"the model server {what}{last}", hint=f"its log: {log}", log_tail=tail)
 

@@ -13,6 +13,9 @@ from harnesstrain.llm.base import EngineSpec
 from harnesstrain.llm.server import ServerPlan
 from harnesstrain.llm.state import ServerState
 
+ENGINE_LOG = "engine.log"
+"""Where an engine that runs a program keeps that program's output, in the state directory."""
+
 
 class Action(StrEnum):
     """What to do."""
@@ -48,8 +51,7 @@ class ServeSpec(Record):
             changes["script"] = engine.script.absolute()
         if engine.model is not None and Path(engine.model).exists():
             changes["model"] = str(Path(engine.model).absolute())
-        if engine.log is not None:
-            changes["log"] = engine.log.absolute()
+        changes["log"] = (engine.log or self.directory / ENGINE_LOG).absolute()
         return ServerPlan(
             engine=engine.model_copy(update=changes),
             directory=self.directory.absolute(),

@@ -17,7 +17,8 @@ from harnesstrain.core.errors import Prerequisite
 from harnesstrain.core.records.llm import LlmRequest
 from harnesstrain.llm.base import EngineSpec, Watched
 from harnesstrain.llm.engines.llamacpp import LlamacppEngine
-from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port, log_tail
+from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
+from harnesstrain.llm.logs import log_tail
 from harnesstrain.llm.state import birth
 
 SERVER = """#!{python}
@@ -164,11 +165,3 @@ def test_the_program_ends_with_its_owner_even_after_kill_9(tmp_path: Path) -> No
         assert birth(server) is not None and birth(child) is not None
         owner.kill()
     until(lambda: birth(server) is None and birth(child) is None)
-
-
-def test_log_tail(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    assert log_tail(path) == []
-    path.write_bytes(b"a\n\n\x1b[31mred\xff\n" + b"x" * 100_000 + b"\nlast")
-    assert log_tail(path, 2)[-1] == "last"
-    assert all(len(line) <= 500 and line.isprintable() for line in log_tail(path))
