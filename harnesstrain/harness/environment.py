@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from harnesstrain.core.digests import digest, digest_bytes
-from harnesstrain.core.errors import ConfigError
+from harnesstrain.core.errors import ConfigError, Prerequisite
 
 SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"), Path("/lib64"))
 """Shown in every jail anyway."""
@@ -36,7 +38,10 @@ class Interpreter:
 
 
 def interpreter(environment: Path | None = None) -> Interpreter:
-    """The interpreter for a harness.  Raises ConfigError when `environment` is no virtual environment."""
+    """The interpreter for a harness.
+
+    Raises ConfigError when `environment` is no virtual environment, Prerequisite when it cannot be shown alone.
+    """
     if environment is None:
         prefixes = (Path(sys.prefix), Path(sys.base_prefix))
         return Interpreter(Path(sys.executable), _trees(Path(sys.executable), *prefixes))
@@ -76,9 +81,14 @@ def _setting(line: str) -> tuple[str, str]:
 
 
 def _trees(python: Path, *prefixes: Path) -> tuple[Path, ...]:
+    """What has to be shown for a python to run.  Raises Prerequisite when that would show somebody's home."""
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     found: list[Path] = []
     for tree in (*prefixes, python.resolve().parent.parent):
-        covered = any(tree == other or other in tree.parents for other in (*SYSTEM, *found))
-        if not covered and tree != Path("/"):
-            found.append(tree)
+        if any(tree == other or other in tree.parents for other in (*SYSTEM, *found)):
+            continue
+        if tree in (home, *home.parents):
+            hint = "run ht from a virtual environment made by a python of its own directory"
+            raise Prerequisite(f"python {python} cannot be shown to a harness without showing {tree}", hint=hint)
+        found.append(tree)
     return tuple(found)

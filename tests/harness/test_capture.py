@@ -16,7 +16,7 @@ from harnesstrain.core.errors import PolicyFailure
 from harnesstrain.harness import capture as captures
 from harnesstrain.harness.capture import Author, commit_message
 from harnesstrain.harness.repo import HarnessRepo
-from tests.harness.making import git
+from tests.harness.making import MANIFEST, git
 
 
 def test_no_delta_is_no_commit(repo: HarnessRepo) -> None:
@@ -228,3 +228,26 @@ def test_every_message_has_a_subject_and_is_text(hypothesis: str, trailers: dict
     assert message.splitlines()[0].strip()
     assert "\0" not in message
     assert message.endswith("\n")
+
+
+def test_a_repository_of_sha_256(tmp_path: Path) -> None:
+    root = tmp_path / "wide"
+    if subprocess.run(["git", "init", "-q", "--object-format=sha256", str(root)], check=False).returncode:
+        pytest.skip("this git has no sha256 repositories")
+    (root / "harness.toml").write_text(MANIFEST)
+    (root / "agent").mkdir()
+    (root / "agent" / "main.py").write_text("x = 1\n")
+    (root / "agent" / "old.py").write_text("x = 1\n")
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=u", "-c", "user.email=u@x", "commit", "-q", "-m", "x")
+    wide = HarnessRepo.open(root)
+    with wide.worktree(wide.head()) as place:
+        assert wide.capture(place, wide.head(), "Nothing") is None
+        (place / "agent" / "main.py").write_text("x = 2\n")
+        (place / "agent" / "old.py").unlink()
+        commit = wide.capture(place, wide.head(), "Change")
+    assert commit is not None
+    assert len(commit) == 64
+    wide.guard(wide.head(), commit)
+    assert wide.promote(wide.branch(), commit, wide.head()).checkout == "updated"
+    assert wide.dirty() == ()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import socket
 import sys
 import threading
@@ -394,3 +396,9 @@ def test_a_limit_is_not_forgotten(tmp_path: Path) -> None:
     assert (made.memory_mb, made.pids, made.cpu_seconds) == (123, 45, 67)
     assert (made.tmpfs_mb, made.file_mb, made.network, made.inherit) == (89, 12, False, ())
     assert not any(bind.writable for bind in made.binds)
+
+
+def test_a_python_in_the_home_itself_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(Path(pwd.getpwuid(os.getuid()).pw_dir)))
+    with pytest.raises(Prerequisite, match="without showing"):
+        interpreter()
