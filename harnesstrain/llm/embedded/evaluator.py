@@ -36,6 +36,10 @@ class Evaluator:
         self._context.close()
         self._weights.close()
 
+    def forget(self) -> None:
+        """Give up every kept prefix: the next prompt is evaluated cold."""
+        self._streams.clear()
+
     def count(self, prompt: Prompt) -> int:
         """Tokens of a prompt.  Thread-safe; may run beside `complete`."""
         return len(self._weights.tokens(prompt, room=2**31))

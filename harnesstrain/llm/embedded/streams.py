@@ -78,6 +78,12 @@ class Streams:
         """Forget what was decoded after the live stream's prompt chunks."""
         self.context.cut(len(self.live.tokens))
 
+    def clear(self) -> None:
+        """Give up every stream, the live one too."""
+        self.dropped += [stream.key for stream in (*self.saved, self.live)]
+        self.saved, self.live = [], Stream(0, self.live.tokens[:0])
+        self.context.cut(0)
+
     def take_dropped(self) -> list[int]:
         """Keys of streams given up since the last call."""
         dropped, self.dropped = self.dropped, []

@@ -37,7 +37,7 @@ def cold(make_bench):
     bench = make_bench(kv_bound=0)
 
     def forget():
-        bench.run([{"role": "user", "content": "x"}], max_tokens=1)
+        bench.evaluator.forget()
         return bench
 
     return forget
