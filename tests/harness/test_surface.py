@@ -11,7 +11,7 @@ import pytest
 
 from harnesstrain.core.errors import PolicyFailure
 from harnesstrain.core.records.harness import Manifest
-from harnesstrain.harness import surface
+from harnesstrain.harness import capture
 from harnesstrain.harness.repo import HarnessRepo
 from tests.harness.making import git
 
@@ -130,7 +130,7 @@ def test_what_the_surface_allows(repo: HarnessRepo, plant: Plant, entries: list[
         ([(FILE, "agent/__pycache__/main.txt", b"x")], "agent/__pycache__/main.txt", "tool's cache"),
         ([(FILE, "agent/data.py", b"a\0b")], "agent/data.py", "is binary"),
         ([(FILE, "agent/data.py", b"caf\xe9")], "agent/data.py", "not UTF-8"),
-        ([(FILE, "agent/big.py", b"x" * (surface.MAX_FILE + 1))], "agent/big.py", "bytes, more than"),
+        ([(FILE, "agent/big.py", b"x" * (capture.MAX_FILE + 1))], "agent/big.py", "bytes, more than"),
         ([(FILE, f"agent/{'x' * 300}/{'y' * 300}.py", b"")], f"agent/{'x' * 300}/{'y' * 300}.py", "longer than"),
     ],
 )
