@@ -20,10 +20,20 @@ GROUPS = {
 
 def help_of(*command: str) -> str:
     """What `ht COMMAND --help` prints, 100 columns wide."""
-    env = {"PATH": os.environ["PATH"], "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "HOME": "/nonexistent"}
+    env = {
+        "PATH": os.environ["PATH"],
+        "COLUMNS": "100",
+        "TERMINAL_WIDTH": "100",
+        "NO_COLOR": "1",
+        "HOME": "/nonexistent",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "harnesstrain.cli.app", *command, "--help"],
-        capture_output=True, text=True, check=True, env=env, cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+        cwd=ROOT,
     )
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 
