@@ -57,6 +57,9 @@ class Session(Protocol):
     def put(self, source: Path, target: str) -> None:
         """Upload the directory `source` as `target`, discarding what was there.  Raises FileFault, ConfigError."""
 
+    def end_processes(self) -> None:
+        """Kill every process that commands left running, so that nothing moves any more.  Raises SandboxFailure."""
+
     def fork(self) -> Session:
         """A copy of this state to grade in; this one is sealed.  Raises Unsupported where it cannot be had."""
 

@@ -154,6 +154,11 @@ class SandboxContract:
         assert result.left >= 1
         assert session.run("kill -0 $(cat pid) && kill -9 $(cat pid)").exit_code == 0
 
+    def test_what_commands_left_running_can_be_ended(self, session: Session) -> None:
+        session.run("(trap '' TERM; sleep 5151) >/dev/null 2>&1 & setsid sleep 5151 >/dev/null 2>&1 & echo started")
+        session.end_processes()
+        assert session.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 5151'").stdout == b"0\n"
+
     def test_output_is_bounded_head_and_tail(self, sandbox: Sandbox, environment: Environment) -> None:
         session = sandbox.open(environment, limits=Limits(output_bytes=2000))
         try:

@@ -60,7 +60,7 @@ class LocalSandbox:
 
     def capabilities(self) -> Capabilities:
         """What it isolates here."""
-        notes = ["a running process does not survive into grading: use docker for tasks about servers"]
+        notes = ["a running process does not survive into grading"]
         if not bounds_memory():
             notes.append("memory is bounded per process, not per sandbox (control groups need root)")
         if os.geteuid() != 0:

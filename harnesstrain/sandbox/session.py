@@ -68,6 +68,13 @@ class AgentSession:
             raise FileFault("EINVAL", target, "not an absolute path below the root")
         self.agent.put(target, tree.entries(source))
 
+    def end_processes(self) -> None:
+        """Kill every process that commands left running.  Raises SandboxFailure when some cannot be killed."""
+        self._writable()
+        left = self.agent.kill()
+        if left:
+            raise SandboxFailure(f"{left} processes of the sandbox cannot be killed")
+
     def fork(self) -> AgentSession:
         """Raises Unsupported: only sandboxes with layers can."""
         raise Unsupported("this sandbox cannot fork", hint="grade in the sandbox itself")
