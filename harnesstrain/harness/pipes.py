@@ -67,9 +67,10 @@ class Pipes:
     def __init__(self, process: Popen[bytes], *, max_line: int, log_bytes: int) -> None:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         self._alive: Callable[[], bool] = lambda: process.poll() is None
-        self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
-        for stream in (self._in, self._out, self._err):
-            os.set_blocking(stream.fileno(), False)
+        self._in, self._streams = process.stdin, (process.stdout, process.stderr)
+        self._out, self._err = process.stdout.fileno(), process.stderr.fileno()
+        for fd in (self._in.fileno(), self._out, self._err):
+            os.set_blocking(fd, False)
         self.log = BoundedLog(log_bytes)
         self._max_line = max_line
         self._reading = threading.RLock()
@@ -78,7 +79,8 @@ class Pipes:
         self._seen = 0
         self._lines: deque[bytes] = deque()
         self._queued = 0
-        self._open = {self._out.fileno(), self._err.fileno()}
+        self._open = {self._out, self._err}
+        """Descriptors that may still give something; all uses are under `_reading`."""
 
     def line(self, timeout: float) -> bytes | None:
         """The next line without its end; None when the process closed its stdout or ended.
@@ -88,7 +90,7 @@ class Pipes:
         deadline = time.monotonic() + timeout
         with self._reading:
             while not self._lines:
-                if self._out.fileno() not in self._open:
+                if self._out not in self._open:
                     return self._rest()
                 if len(self._part) > self._max_line:
                     message = f"a line of more than {self._max_line} bytes: {quote(bytes(self._part[:1000]))}"
@@ -99,7 +101,7 @@ class Pipes:
                 if not self._pump(min(left, SLICE)) and not self._alive():
                     while self._pump(0):
                         pass
-                    self._open.discard(self._out.fileno())
+                    self._open.discard(self._out)
             line = self._lines.popleft()
             self._queued -= len(line)
             return line
@@ -112,14 +114,14 @@ class Pipes:
         view = memoryview(data)
         with self._writing:
             deadline = time.monotonic() + timeout
-            while view:
+            while view and not self._in.closed:
                 try:
                     view = view[os.write(self._in.fileno(), view) :]
                     deadline = time.monotonic() + timeout
                     continue
                 except BlockingIOError:
                     pass
-                except (BrokenPipeError, ValueError):
+                except BrokenPipeError:
                     return
                 if time.monotonic() >= deadline:
                     raise Silent(f"the harness reads no answer for {timeout:g} seconds", hint="read stdin")
@@ -146,9 +148,9 @@ class Pipes:
         """Close every pipe."""
         self.close_input()
         with self._reading:
-            for stream in (self._out, self._err):
-                stream.close()
             self._open.clear()
+            for stream in self._streams:
+                stream.close()
 
     def _drain_while_writing(self) -> None:
         if self._queued <= 4 * self._max_line and self._reading.acquire(blocking=False):
@@ -178,7 +180,7 @@ class Pipes:
                 continue
             if not chunk:
                 self._open.discard(fd)
-            elif fd == self._err.fileno():
+            elif fd == self._err:
                 self.log.feed(chunk)
             else:
                 self._split(chunk)

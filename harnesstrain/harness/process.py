@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,8 @@ class HarnessProcess:
         self._pipes = Pipes(process, max_line=limits.line_bytes, log_bytes=limits.log_bytes)
         self._received = 0
         self._exit: Exit | None = None
+        self._killed = False
+        self._ending = threading.RLock()
         self._probe: tuple[Path, Manifest, Path | None] | None = None
         self._tmp: TemporaryDirectory[str] | None = None
 
@@ -118,20 +121,22 @@ class HarnessProcess:
 
         Raises SandboxFailure when it was the jail that could not start.
         """
-        if self._exit is None:
-            deadline = time.monotonic() + grace
-            self._pipes.close_input()
-            self._pipes.drain(grace)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(max(0.0, deadline - time.monotonic()))
-            self._exit = self._end()
-        return self._exit
+        with self._ending:
+            if self._exit is None:
+                deadline = time.monotonic() + grace
+                self._pipes.close_input()
+                self._pipes.drain(grace)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(max(0.0, deadline - time.monotonic()))
+            return self._end()
 
     def kill(self) -> Exit:
-        """End it and all it started, now."""
-        if self._exit is None:
-            self._exit = self._end()
-        return self._exit
+        """End it and all it started, now.  From any thread: a `receive` that waits returns None."""
+        if self._exit is None and self._process.poll() is None:
+            self._killed = True
+            self._stop()
+        with self._ending:
+            return self._end()
 
     def __enter__(self) -> HarnessProcess:
         return self
@@ -142,24 +147,29 @@ class HarnessProcess:
         self.kill()
 
     def _end(self) -> Exit:
-        killed = self._process.poll() is None
-        if self.isolated:
-            code = confinement.stop(self._process)
-        else:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            code = self._process.wait()
-        self._pipes.drain(0.2)
-        log = self._pipes.log.text()
-        self._pipes.close()
-        if self._tmp is not None:
-            self._tmp.cleanup()
-        self._blame_the_jail(code, killed, log)
-        return Exit(code=128 - code if code < 0 else code, log=log, killed=killed)
+        if self._exit is None:
+            killed = self._killed or self._process.poll() is None
+            code = self._stop()
+            self._pipes.drain(0.2)
+            self._exit = Exit(code=128 - code if code < 0 else code, log=self._pipes.log.text(), killed=killed)
+            self._pipes.close()
+            if self._tmp is not None:
+                self._tmp.cleanup()
+            self._blame_the_jail(self._exit)
+        return self._exit
 
-    def _blame_the_jail(self, code: int, killed: bool, log: str) -> None:
+    def _stop(self) -> int:
+        if self.isolated:
+            return confinement.stop(self._process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+    def _blame_the_jail(self, ended: Exit) -> None:
         """A harness that never spoke may never have been started: try the jail with something harmless."""
-        if self._received or killed or self._probe is None or not log.startswith(("confinement:", "bwrap:")):
+        if self._received or ended.killed or self._probe is None:
+            return
+        if not ended.log.startswith(("confinement:", "bwrap:")):
             return
         worktree, manifest, environment = self._probe
         why = jail.works(worktree, manifest, self._limits, environment)

@@ -194,6 +194,20 @@ def test_sending_to_a_dead_harness_is_harmless(harness: Make, isolated: bool) ->
         assert process.finish(5).code == 3
 
 
+def test_killing_from_another_thread(harness: Make, isolated: bool) -> None:
+    place, manifest = harness(SPEAK + "say(x=1)\ntime.sleep(3600)")
+    with HarnessProcess.start(place, manifest, isolated=isolated) as process:
+        assert process.receive(20) == {"x": 1}
+        killer = threading.Timer(0.3, process.kill)
+        killer.start()
+        assert process.receive(60) is None
+        killer.join()
+        assert process.receive(60) is None
+        process.send(wire.answer(1, "x" * 1_000_000))
+        ended = process.finish(5)
+    assert (ended.code, ended.killed) == (137, True)
+
+
 def test_children_go_with_it(harness: Make, isolated: bool, tmp_path: Path) -> None:
     token = f"stay-{os.getpid()}-{tmp_path.name}"
     program = (
