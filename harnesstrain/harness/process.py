@@ -30,6 +30,8 @@ class HarnessLimits(JailLimits):
     """Longest message."""
     messages: int = 50_000
     """Messages of one episode."""
+    total_bytes: int = 256 * 1024 * 1024
+    """Of all messages of one episode: they are kept until it is recorded."""
     log_bytes: int = 262_144
     """Of stderr: head and tail are kept."""
     write_seconds: float = 60.0
@@ -57,6 +59,7 @@ class HarnessProcess:
         self._limits = limits
         self._pipes = Pipes(process, max_line=limits.line_bytes, log_bytes=limits.log_bytes)
         self._received = 0
+        self._bytes = 0
         self._exit: Exit | None = None
         self._killed = False
         self._ending = threading.RLock()
@@ -103,8 +106,12 @@ class HarnessProcess:
         if line is None:
             return None
         self._received += 1
+        self._bytes += len(line)
         if self._received > self._limits.messages:
             message = f"more than {self._limits.messages} messages in one episode"
+            raise PolicyFailure(message, hint="the harness floods the driver")
+        if self._bytes > self._limits.total_bytes:
+            message = f"more than {self._limits.total_bytes} bytes of messages in one episode"
             raise PolicyFailure(message, hint="the harness floods the driver")
         return wire.decode(line)
 
