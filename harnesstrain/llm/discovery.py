@@ -147,7 +147,7 @@ def _field(body: Any, name: str) -> Any:
 
 def _portable(name: str, value: Any) -> Any:
     """A fact without the directory it was loaded from."""
-    if name in ("root", "parent") and isinstance(value, str) and value.startswith("/"):
+    if name in ("id", "root", "parent") and isinstance(value, str) and value.startswith("/"):
         return value.rstrip("/").rsplit("/", 1)[-1]
     return value
 

@@ -31,6 +31,11 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 
+_NO_ROOM = "the request does not fit the model's context"
+
+_WORDING = " (maximum context length exceeded)"
+"""Clients that do not look at the code recognise an overflow by these words."""
+
 _SHOWN = 300
 """Characters of a server's own words that a message quotes."""
 
@@ -46,7 +51,8 @@ def failure(status: int, text: str) -> LlmFailure:
         )
     said = _said(text)
     if status in (400, 413, 422) and _OVERFLOW.search(text):
-        return ContextOverflow(f"the request does not fit the model's context: {said}", status=status)
+        words = said.removesuffix(_WORDING)
+        return ContextOverflow(words if words.startswith(_NO_ROOM) else f"{_NO_ROOM}: {words}", status=status)
     if status == 429:
         return RateLimited("the endpoint is rate limited (429)", hint="lower --jobs, or wait", status=status)
     if status in RETRIED:
@@ -68,8 +74,7 @@ def status_and_body(error: HtError) -> tuple[int, dict[str, Any]]:
     """How the front answers a failure of its model."""
     kind = "invalid_request_error"
     if isinstance(error, ContextOverflow):
-        # Clients recognise an overflow by its code or by this wording; both are given.
-        message = f"{error.message} (maximum context length exceeded)"
+        message = error.message + _WORDING
         return 400, error_body(message, kind=kind, code=OVERFLOW_CODE, param="messages")
     if isinstance(error, BadRequest):
         return 400, error_body(error.message, kind=kind, code=error.kind)

@@ -47,12 +47,21 @@ class Payload:
 class _Again(Exception):
     """An attempt failed in a way that may pass."""
 
-    def __init__(self, failure: LlmFailure, *, after: float | None = None, absent: bool = False, garbled: bool = False):
+    def __init__(
+        self,
+        failure: LlmFailure,
+        *,
+        after: float | None = None,
+        absent: bool = False,
+        garbled: bool = False,
+        hurried: bool = False,
+    ) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.after = after
         self.absent = absent
         self.garbled = garbled
+        self.hurried = hurried
 
 
 class Transport:
@@ -131,6 +140,7 @@ class Transport:
         patience: Patience,
     ) -> Payload:
         began = time.monotonic()
+        before: LlmFailure | None = None
         try:
             for attempt in Retrying(
                 retry=retry_if_exception_type(_Again),
@@ -140,7 +150,16 @@ class Transport:
             ):
                 with attempt:
                     left = patience.deadline - (time.monotonic() - began)
-                    payload = self._attempt(method, path, content, max(0.001, min(patience.attempt, left)), patience)
+                    try:
+                        payload = self._attempt(
+                            method, path, content, max(0.001, min(patience.attempt, left)), patience
+                        )
+                    except _Again as again:
+                        # An attempt that the deadline cut short says less than the one before it.
+                        if again.hurried and before is not None:
+                            raise _Again(before) from None
+                        before = again.failure
+                        raise
                     if check is not None:
                         try:
                             check(payload)
@@ -159,10 +178,11 @@ class Transport:
         try:
             with self._client.stream(method, url, content=content, headers=headers, timeout=timeout) as response:
                 data = self._read(response, began + limit)
-        except httpx.ConnectError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise _Again(self._trouble("cannot be reached", error), absent=True) from None
         except httpx.TimeoutException as error:
-            raise _Again(self._trouble(f"gave no answer within {limit:g} s", error)) from None
+            problem = self._trouble(f"gave no answer within {limit:.3g} s", error)
+            raise _Again(problem, hurried=limit < patience.attempt) from None
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
             raise _Again(self._trouble("broke off the exchange", error)) from None
         except RuntimeError as error:

@@ -221,6 +221,8 @@ def test_failures_keep_their_type(served: Any, connected: Any) -> None:
         with pytest.raises(kind) as caught:
             client.complete(ask(text))
         assert type(caught.value) is kind
+        if kind is ContextOverflow:
+            assert caught.value.message == "the request does not fit the model's context: 9 tokens, 5 fit"
     client.close()
     status, _, text = post(front, {"messages": list(ask("over").messages)})
     error = json.loads(text)["error"]

@@ -26,6 +26,12 @@ def extra_flags(options: Mapping[str, str], *, reserved: Iterable[str]) -> list[
     return words
 
 
+def served_name(model: str) -> str:
+    """The name to serve a model under: a file or directory without where it lies."""
+    path = Path(model)
+    return path.resolve().name if path.exists() else model
+
+
 def weights(model: str) -> dict[str, Any]:
     """What identifies a model: its name, and for a local one its content.
 

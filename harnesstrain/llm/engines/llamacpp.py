@@ -11,13 +11,13 @@ from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
-from harnesstrain.llm.engines.flags import extra_flags, weights
+from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
 
 CONTEXT = 8192
 
-_RESERVED = ("model", "host", "port", "parallel", "ctx-size", "api-key")
+_RESERVED = ("model", "host", "port", "parallel", "ctx-size", "alias", "api-key")
 
 
 def llamacpp_flags(spec: EngineSpec) -> list[str]:
@@ -51,7 +51,7 @@ class LlamacppEngine:
         return ProcessModel(
             Launch(
                 engine="llamacpp",
-                command=[program, "--model", spec.model, "--host", "127.0.0.1", "--port", str(port), *flags],
+                command=[program, *_where(spec.model, port), *flags],
                 port=port,
                 health="/health",
                 identity={"flags": flags, "weights": weights(spec.model)},
@@ -61,3 +61,8 @@ class LlamacppEngine:
                 log=spec.log,
             )
         )
+
+
+def _where(model: str, port: int) -> list[str]:
+    """Flags that do not change replies.  The alias keeps the file's directory out of the model's name."""
+    return ["--model", model, "--alias", served_name(model), "--host", "127.0.0.1", "--port", str(port)]

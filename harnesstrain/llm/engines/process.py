@@ -114,8 +114,9 @@ class ProcessModel:
         probe = Transport(f"http://127.0.0.1:{self._launch.port}", api_key=None, patience=brief, max_bytes=1 << 20)
         try:
             while True:
-                if self.trouble() is not None:
-                    self._failed("ended while it started")
+                status = self._child.poll()
+                if status is not None:
+                    self._failed(f"ended with status {status} while it started")
                 if time.monotonic() > until:
                     self._failed(f"did not come up within {self._launch.start_timeout:g} s")
                 if probe.answers(self._launch.health):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
-from harnesstrain.llm.engines.flags import extra_flags, weights
+from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
 
@@ -18,6 +18,7 @@ SEED = "12345"
 _RESERVED = (
     "model-path",
     "model",
+    "served-model-name",
     "host",
     "port",
     "max-running-requests",
@@ -61,7 +62,8 @@ class SglangEngine:
         if find_spec("sglang") is None:
             raise Prerequisite("sglang is not installed here", hint="pip install 'harnesstrain[sglang]'")
         port = free_port()
-        where = ["--model-path", spec.model, "--host", "127.0.0.1", "--port", str(port)]
+        where = ["--model-path", spec.model, "--served-model-name", served_name(spec.model)]
+        where += ["--host", "127.0.0.1", "--port", str(port)]
         return ProcessModel(
             Launch(
                 engine="sglang",

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
-from harnesstrain.llm.engines.flags import extra_flags, weights
+from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
 
@@ -40,6 +40,7 @@ class VllmEngine:
         if program is None:
             raise Prerequisite("vllm is not installed here", hint="pip install vllm, in the environment of ht")
         port = free_port()
+        where = ["--served-model-name", served_name(spec.model), "--host", "127.0.0.1", "--port", str(port)]
         environment = {"VLLM_BATCH_INVARIANT": "1"} if spec.deterministic else {}
         try:
             installed = version("vllm")
@@ -49,7 +50,7 @@ class VllmEngine:
         return ProcessModel(
             Launch(
                 engine="vllm",
-                command=[program, "serve", spec.model, "--host", "127.0.0.1", "--port", str(port), *flags],
+                command=[program, "serve", spec.model, *where, *flags],
                 port=port,
                 health="/health",
                 identity=identity,

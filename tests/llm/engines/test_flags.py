@@ -10,7 +10,7 @@ import pytest
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec
 from harnesstrain.llm.engines.external import ExternalEngine
-from harnesstrain.llm.engines.flags import extra_flags, weights
+from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
 from harnesstrain.llm.engines.llamacpp import LlamacppEngine, llamacpp_flags
 from harnesstrain.llm.engines.sglang import SglangEngine, sglang_flags
 from harnesstrain.llm.engines.vllm import VllmEngine, vllm_flags
@@ -118,3 +118,4 @@ def test_weights_are_known_by_their_content(tmp_path: Path) -> None:
     (folder / "config.json").write_text("[]")
     assert weights(str(folder)) != before
     assert weights("org/M") == {"name": "org/M"}
+    assert [served_name(str(name)) for name in (file, folder, "org/M")] == ["m.gguf", "M", "org/M"]

@@ -102,7 +102,7 @@ def test_the_same_program_elsewhere_is_the_same_endpoint(tmp_path: Path) -> None
 
 def test_a_program_that_ends_at_once_shows_its_log(tmp_path: Path) -> None:
     bad = spec(tmp_path, "print('loading'); sys.exit('out of memory')")
-    with pytest.raises(Prerequisite, match="out of memory") as caught:
+    with pytest.raises(Prerequisite, match="ended with status 1 while it started: out of memory") as caught:
         LlamacppEngine().start(bad)
     assert caught.value.extra["log_tail"][-2:] == ["loading", "out of memory"]
     assert str(tmp_path / "engine.log") in (caught.value.hint or "")
