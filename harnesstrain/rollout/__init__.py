@@ -8,7 +8,8 @@ conversation.py  messages kept once, addressed by handles
 recorder.py      steps, messages and rolling digests of one episode
 exchange.py      the model boundary: one llm.complete
 action.py        the sandbox boundary: one environment action
-episode.py       the loop that answers the harness and decides the outcome
+dialogue.py      answers the harness until it submits, ends or has spent a budget
+episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
 reexecution.py   a recorded action chain again, in a fresh environment
 oracle.py        a reference solution, or nothing, graded: is the task sound?

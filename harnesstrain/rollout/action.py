@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from harnesstrain.core.digests import canonical, digest_bytes
+from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.records.rollout import Step, StepKind
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.sandbox.base import FileFault, Session
@@ -23,6 +24,11 @@ class Action:
     spec: dict[str, Any]
     data: bytes = b""
     """run: stdin; write: content."""
+
+    @property
+    def digest(self) -> str:
+        """What the chain rolls over.  Exact: two commands that differ in one code point are two actions."""
+        return digest_bytes(_exact(self.spec))
 
     @property
     def command(self) -> str:
@@ -81,7 +87,7 @@ def step_of(index: int, action: Action, acted: Acted, chain: str) -> Step:
         kind=action.kind,
         duration=result.duration,
         request_digest=chain,
-        action=canonical(_recordable(action)).decode("utf-8", "surrogatepass"),
+        action=_exact(_recordable(action)).decode(),
         exit_code=result.exit_code,
         stdout=result.stdout,
         stderr=result.stderr,
@@ -94,6 +100,11 @@ def step_of(index: int, action: Action, acted: Acted, chain: str) -> Step:
     )
 
 
+def _exact(spec: dict[str, Any]) -> bytes:
+    """JSON with sorted keys and no Unicode normalisation: what is recorded is what ran."""
+    return json.dumps(spec, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
 def _recordable(action: Action) -> dict[str, Any]:
     """The spec with its bytes, so that a chain can be executed again from its record alone."""
     if not action.data:
@@ -103,8 +114,6 @@ def _recordable(action: Action) -> dict[str, Any]:
 
 def from_record(step: Step) -> Action:
     """The action that a recorded step executed."""
-    import json
-
     spec = json.loads(step.action or "{}")
     data = bytes.fromhex(spec.pop("bytes", ""))
     return Action(step.kind, spec, data)

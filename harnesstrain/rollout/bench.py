@@ -27,6 +27,8 @@ class Bench:
     """Whether the harness runs in the jail; False only when the user said so."""
     harness_idle: float = 300.0
     """Seconds of silence after which a harness counts as crashed."""
+    harness_time: float = 1800.0
+    """Seconds that a harness may take for itself in one episode; waiting for its calls does not count."""
     model_deadline: float = 600.0
     """Seconds one model call may take, retries included."""
 

@@ -71,11 +71,12 @@ def answered_step(index: int, said: Said, tools: str | None, answer: Answer) -> 
     )
 
 
-def failed_step(index: int, said: Said, tools: str | None, failure: LlmFailure) -> Step:
-    """The record of a request that got no reply."""
+def failed_step(index: int, said: Said, tools: str | None, failure: LlmFailure, key: str) -> Step:
+    """The record of a request that got no reply.  `key`: digest of the request."""
     return Step(
         index=index,
         kind=StepKind.LLM,
+        request_digest=key,
         messages=said.conversation.digests,
         tools=tools,
         error=f"{failure.kind}: {failure.message}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from harnesstrain.core.digests import digest, roll
-from harnesstrain.core.records.rollout import Step, StepKind
+from harnesstrain.core.records.rollout import Source, Step, StepKind
 
 CHAIN_START = digest({"chain": 1})
 """Where every action chain starts."""
+ACTIONS = (StepKind.RUN, StepKind.READ, StepKind.WRITE)
+"""Kinds of steps that act on the environment."""
 
 
 class Recorder:
@@ -19,10 +20,7 @@ class Recorder:
         self._steps: dict[int, Step] = {}
         self._next = 0
         self._lock = threading.Lock()
-        self.chain = CHAIN_START
-        """Rolling digest over the environment actions so far."""
-        self.requests = CHAIN_START
-        """Rolling digest over the model requests so far."""
+        self._chain = CHAIN_START
         self.valid = 0
         self.noted = 0
 
@@ -38,16 +36,11 @@ class Recorder:
         with self._lock:
             self._steps[step.index] = step
 
-    def extend_chain(self, action: dict[str, Any]) -> str:
-        """Roll `action` into the chain; returns the chain digest after it."""
+    def extend_chain(self, action: str) -> str:
+        """Roll an action's digest into the chain; returns the chain digest after it."""
         with self._lock:
-            self.chain = roll(self.chain, action)
-            return self.chain
-
-    def extend_requests(self, request_key: str) -> None:
-        """Roll a model request into the request digest."""
-        with self._lock:
-            self.requests = roll(self.requests, request_key)
+            self._chain = roll(self._chain, action)
+            return self._chain
 
     def note_validity(self, valid: object) -> None:
         """Count a harness's `note {"valid": bool}`."""
@@ -61,8 +54,21 @@ class Recorder:
         with self._lock:
             return tuple(self._steps[index] for index in sorted(self._steps))
 
-    def acted(self) -> bool:
-        """Whether any environment action was recorded."""
-        actions = (StepKind.RUN, StepKind.READ, StepKind.WRITE)
-        with self._lock:
-            return any(step.kind in actions for step in self._steps.values())
+    @property
+    def cached(self) -> int:
+        """Model replies that came from the cache."""
+        return sum(step.kind is StepKind.LLM and step.source is Source.CACHE for step in self.steps())
+
+    @property
+    def chain(self) -> str | None:
+        """Rolling digest over the environment actions; None when there was none."""
+        return self._chain if any(step.kind in ACTIONS for step in self.steps()) else None
+
+    @property
+    def requests(self) -> str:
+        """Rolling digest over the answered model requests, in order of arrival whatever the order of answers."""
+        head = CHAIN_START
+        for step in self.steps():
+            if step.kind is StepKind.LLM and step.request_digest is not None:
+                head = roll(head, step.request_digest)
+        return head

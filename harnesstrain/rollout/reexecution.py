@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
-from harnesstrain.core.records.rollout import Step, StepKind
+from harnesstrain.core.records.rollout import Step
 from harnesstrain.core.records.sandbox import Limits, RunResult
 from harnesstrain.core.records.task import Task
 from harnesstrain.rollout.action import act, from_record
+from harnesstrain.rollout.recorder import ACTIONS
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.sandbox.scrub import scrub, scrubbed_digest
 
-ACTIONS = (StepKind.RUN, StepKind.READ, StepKind.WRITE)
 SHOWN = 2000
 """Characters of each side kept as evidence."""
 

@@ -1,0 +1,251 @@
+"""Answers one harness until it submits, ends, or has spent a budget.
+
+Calls are read one by one.  Model calls overlap; environment actions are executed in order of arrival.  What fails in
+a model call beside the conversation ends it: the failure is kept, the harness is stopped, and the reader raises it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from harnesstrain.core.errors import ContextOverflow, PolicyFailure
+from harnesstrain.core.records.rollout import Reason, Step, StepKind
+from harnesstrain.harness.process import HarnessProcess
+from harnesstrain.harness.protocol import (
+    BudgetView,
+    Call,
+    Complete,
+    CountTokens,
+    Initialize,
+    Note,
+    Read,
+    Run,
+    Submit,
+    TaskView,
+    Write,
+    complete_result,
+    initialize_result,
+    read_call,
+    read_result,
+    run_result,
+)
+from harnesstrain.harness.wire import CallRefused, ErrorKind, answer, error_answer, failure_answer
+from harnesstrain.rollout import exchange
+from harnesstrain.rollout.action import Action, act, read_action, run_action, step_of, write_action
+from harnesstrain.rollout.bench import Bench, Cell
+from harnesstrain.rollout.budget import Meter
+from harnesstrain.rollout.conversation import Conversations
+from harnesstrain.rollout.recorder import Recorder
+from harnesstrain.sandbox.base import Session
+
+CALLS_AT_ONCE = 8
+"""Model calls of one harness that may overlap."""
+NOTE_LIMIT = 65_536
+"""Characters of one note that are kept."""
+
+
+class Dialogue:
+    """One conversation with one harness, and everything that was exchanged in it."""
+
+    def __init__(self, cell: Cell, bench: Bench, session: Callable[[], Session]) -> None:
+        """`session`: the environment; waits until it is there, raises SandboxFailure when it cannot be had."""
+        self._cell = cell
+        self._bench = bench
+        self._session = session
+        self.meter = Meter(bench.regime.budgets, cell.task.timeout)
+        self.recorder = Recorder()
+        self.conversations = Conversations()
+        self.submitted = False
+        self.over: Reason | None = None
+        """The budget that ended it."""
+        self.overflowed = False
+        """The last answered model call did not fit the context."""
+        self._calls = ThreadPoolExecutor(max_workers=CALLS_AT_ONCE, thread_name_prefix="exchange")
+        self._outstanding: set[Future[None]] = set()
+        self._failure: BaseException | None = None
+        self._waited = 0.0
+        self._lock = threading.Lock()
+
+    def hold(self, process: HarnessProcess) -> None:
+        """Answer `process` until it submits, ends or has spent a budget.
+
+        Raises PolicyFailure (the harness broke), LlmFailure or SandboxFailure (the infrastructure did).  When both
+        happened the infrastructure is to blame: an episode that it broke is no measurement.
+        """
+        try:
+            while not self.submitted and self.over is None:
+                message = self._receive(process)
+                self._raise_failure()
+                if message is None:
+                    return
+                try:
+                    call = read_call(message)
+                except CallRefused as refused:
+                    process.send(refused.answer())
+                    continue
+                self._serve(process, call)
+        except PolicyFailure:
+            self._raise_failure()
+            raise
+
+    def close(self) -> None:
+        """Wait for the model calls that were admitted: they count.  After a failure those not begun are dropped."""
+        self._calls.shutdown(wait=True, cancel_futures=self._failure is not None)
+
+    def _receive(self, process: HarnessProcess) -> dict[str, Any] | None:
+        """The next message.  Time that passes while a model call is under way is not the harness's."""
+        bench = self._bench
+        with self._lock:
+            waiting = bool(self._outstanding)
+        if waiting:
+            return process.receive(bench.harness_idle + bench.model_deadline)
+        left = bench.harness_time - self._waited
+        if left <= 0:
+            message = f"the harness took more than {bench.harness_time:g} seconds for itself"
+            raise PolicyFailure(message, hint="it loops, or is too slow")
+        began = time.monotonic()
+        try:
+            return process.receive(min(bench.harness_idle, left))
+        finally:
+            self._waited += time.monotonic() - began
+
+    def _serve(self, process: HarnessProcess, call: Call) -> None:
+        params = call.params
+        if isinstance(params, Complete):
+            self._complete(process, call, params)
+        elif isinstance(params, Run | Read | Write):
+            self._act(process, call, params)
+        elif isinstance(params, Initialize):
+            process.send(answer(call.id, initialize_result(self._view())))
+        elif isinstance(params, CountTokens):
+            process.send(answer(call.id, {"tokens": self._count(params)}))
+        elif isinstance(params, Note):
+            self._note(params)
+            process.send(answer(call.id, None))
+        elif isinstance(params, Submit):
+            self.recorder.add(Step(index=self.recorder.reserve(), kind=StepKind.SUBMIT, note=params.message))
+            self.submitted = True
+            process.send(answer(call.id, None))
+
+    def _complete(self, process: HarnessProcess, call: Call, params: Complete) -> None:
+        try:
+            sampling = exchange.sampling_for(self._bench.regime, params.sampling, self._cell.seed)
+        except exchange.OverrideRefused as refused:
+            process.send(error_answer(call.id, ErrorKind.BAD_PARAMS, str(refused)))
+            return
+        if self._refused(process, call, self.meter.admit_call()):
+            return
+        said = exchange.keep(self.conversations, params)
+        request = exchange.request_for(params, said, sampling)
+        tools = self.conversations.keep_tools(params.tools)
+        index = self.recorder.reserve()
+        model, head, sample = self._bench.model, said.conversation.head, self._cell.seed
+
+        def work() -> None:
+            try:
+                got = model.complete_with_source(request, head=head, sample=sample)
+            except exchange.TOLD as failure:
+                key = model.key(request, head=head, sample=sample)
+                self.recorder.add(exchange.failed_step(index, said, tools, failure, key))
+                self.overflowed = isinstance(failure, ContextOverflow)
+                process.send(failure_answer(call.id, failure))
+                return
+            self.overflowed = False
+            self.meter.charge(got.reply.duration, got.reply.usage)
+            self.recorder.add(exchange.answered_step(index, said, tools, got))
+            process.send(answer(call.id, complete_result(got.reply, said.handle)))
+
+        self._overlap(process, work)
+
+    def _overlap(self, process: HarnessProcess, work: Callable[[], None]) -> None:
+        """Run `work` beside the conversation.  Its failure ends the conversation."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as failure:
+                with self._lock:
+                    self._failure = self._failure or failure
+                process.kill()
+
+        future = self._calls.submit(guarded)
+        with self._lock:
+            self._outstanding.add(future)
+        future.add_done_callback(self._settle)
+
+    def _settle(self, future: Future[None]) -> None:
+        with self._lock:
+            self._outstanding.discard(future)
+
+    def _raise_failure(self) -> None:
+        with self._lock:
+            failure = self._failure
+        if failure is not None:
+            raise failure
+
+    def _act(self, process: HarnessProcess, call: Call, params: Run | Read | Write) -> None:
+        if self._refused(process, call, self.meter.admit_action()):
+            return
+        action = _action(params)
+        index = self.recorder.reserve()
+        acted = act(self._session(), action, self.meter.remaining_time())
+        self.meter.charge(acted.result.duration)
+        chain = self.recorder.extend_chain(action.digest)
+        self.recorder.add(step_of(index, action, acted, chain))
+        if acted.fault is not None:
+            fault = {"errno": acted.fault.errno, "path": action.spec["path"]}
+            process.send(error_answer(call.id, ErrorKind.FILE_FAULT, acted.fault.message, **fault))
+        elif isinstance(params, Run):
+            process.send(answer(call.id, run_result(acted.result)))
+        else:
+            process.send(answer(call.id, read_result(acted.result.stdout) if isinstance(params, Read) else None))
+
+    def _refused(self, process: HarnessProcess, call: Call, reason: Reason | None) -> bool:
+        """End the conversation when a budget is spent; the harness is told why."""
+        if reason is None:
+            return False
+        self.over = reason
+        process.send(error_answer(call.id, ErrorKind.EPISODE_OVER, f"{reason.value} reached", reason=reason.value))
+        return True
+
+    def _note(self, params: Note) -> None:
+        self.recorder.note_validity(params.data.get("valid"))
+        text = json.dumps(params.data, ensure_ascii=False)
+        if len(text) > NOTE_LIMIT:
+            text = json.dumps({"cut": len(text), "head": text[: NOTE_LIMIT // 2]}, ensure_ascii=False)
+        self.recorder.add(Step(index=self.recorder.reserve(), kind=StepKind.NOTE, note=text))
+
+    def _count(self, params: CountTokens) -> int:
+        if params.text is not None:
+            return self._bench.model.count_tokens([{"role": "user", "content": params.text}])
+        assert params.messages is not None
+        conversation = self.conversations.continued(params.messages.prefix, params.messages.append)
+        return self._bench.model.count_tokens(conversation.messages)
+
+    def _view(self) -> TaskView:
+        regime = self._bench.regime
+        return TaskView(
+            instruction=self._cell.task.instruction,
+            workdir=self._session().workdir,
+            model=self._bench.model.endpoint().model,
+            context_length=regime.context_length,
+            budgets=BudgetView(
+                steps=regime.budgets.steps,
+                tokens=regime.budgets.tokens,
+                seconds=self.meter.time_limit,
+                max_tokens=regime.sampling.max_tokens,
+            ),
+        )
+
+
+def _action(params: Run | Read | Write) -> Action:
+    if isinstance(params, Run):
+        return run_action(params.command, params.cwd, params.timeout, params.stdin)
+    if isinstance(params, Read):
+        return read_action(params.path)
+    return write_action(params.path, params.content, params.mode)
