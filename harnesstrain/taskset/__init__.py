@@ -12,6 +12,8 @@ content.py    digest of a directory: every name, byte, executable bit and link
 panelfile.py  tasksets/NAME.toml: [panel] with its splits
 panels.py     load_panel: find, expand, load, select
 checking.py   check_panel: each task ok, unsupported or in error, and why
+limits.py     what a task may ask for, and what is asked in vain
+templates.py  ${VAR:-default} in a task.toml
 """
 
 from harnesstrain.taskset.base import Inspected, TaskFormat, inspect_task, load_task

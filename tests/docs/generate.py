@@ -63,7 +63,7 @@ def settings_page() -> str:
     lines = [
         "# Settings reference",
         "",
-        "Made by `make docs` from the program itself.  Layers: flag > environment > `ht.toml` (nearest parent folder) > "
+        "Made by `make docs` from the program itself.  Layers: flag > environment > `ht.toml` (nearest parent) > "
         "user file > default.  Measured settings are part of a regime: runs that differ in one are not comparable.",
         "",
         "| key | default | variable | measured | meaning |",
