@@ -4,6 +4,7 @@ Read this to call a model, to cache its replies, or to serve one.  May import: `
 imports httpx, starlette and uvicorn; importing the package itself imports none of them.
 
 base.py       the protocols: Model, Engine; what a start of an engine needs
+contract.py   what every model must do, as tests that anybody can run
 requests.py   digests of messages and requests; the key of the LLM cache
 cached.py     a model that remembers: cache, coalescing, where a reply came from
 client.py     any OpenAI-compatible endpoint as a Model
