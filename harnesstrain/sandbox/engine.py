@@ -104,15 +104,15 @@ class SocketChannel:
 
     def __init__(self, attached: Any, end: Any) -> None:
         """`attached`: what the client returned; `end`: called to remove what the agent runs in."""
-        self._keep = attached  # owns the descriptor
         self._socket: socket.socket = getattr(attached, "_sock", attached)
+        self._held = [attached]
         self._end = end
         self._wire = bytearray()
         self._said = bytearray()
 
     def also_keep(self, attached: Any) -> None:
         """Hold another connection open as long as this one: the container's own stdin."""
-        self._keep = [self._keep, attached]
+        self._held.append(attached)
 
     def send(self, data: bytes, deadline: float | None) -> None:
         self._patience(deadline)
@@ -152,9 +152,13 @@ class SocketChannel:
         return bytes(out)
 
     def close(self) -> None:
-        for step in (lambda: self._socket.shutdown(socket.SHUT_RDWR), self._socket.close, self._end):
-            with contextlib.suppress(OSError):
-                step()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        for attached in self._held:  # the connection, its reader and its response each hold the descriptor
+            for part in (getattr(attached, "_response", None), attached, getattr(attached, "_sock", None)):
+                with contextlib.suppress(OSError):
+                    part.close() if part is not None else None
+        self._end()
 
     def last_words(self) -> str:
         return self._said.decode(errors="replace").strip()

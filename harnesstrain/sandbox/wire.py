@@ -125,6 +125,8 @@ class Agent:
         cap: int,
     ) -> RunResult:
         """Run a command; `cap`: bytes kept of each output."""
+        if "\0" in command:
+            return RunResult(exit_code=126, stderr=b"sandbox: a command cannot contain a NUL byte\n")
         if self.kind == "sh" and env:  # it cannot take pairs apart
             command = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items()) + command
         pairs = b"".join(f"{name}={value}\0".encode(errors="surrogateescape") for name, value in (env or {}).items())
