@@ -79,7 +79,7 @@ def named_traces(database: Database, folder: Path) -> set[Path]:
 
 def named_blobs(database: Database) -> set[str]:
     """Digests of blobs that readable records name."""
-    rows = _readable(database, KINDS["candidate"])
+    rows = [row for kind in ("candidate", "memo") for row in _readable(database, KINDS[kind])]
     return {fields["transcript"] for _, fields in rows if fields.get("transcript")}
 
 
@@ -230,7 +230,7 @@ def _blobs(folder: Path, named: set[str], deep: bool) -> Iterator[Finding]:
                 raise NotFound("missing")
         except NotFound:
             yield Finding(
-                kind="missing", subject=f"blobs/{short(digest)}", problem="a candidate's transcript is not there"
+                kind="missing", subject=f"blobs/{short(digest)}", problem="a transcript that a record names is not there"
             )
         except StoreCorrupt as error:
             yield Finding(kind="corrupt", subject=f"blobs/{short(digest)}", problem=error.message)

@@ -132,6 +132,10 @@ class Memo(Record):
     verdict: str | None = None
     author: str = ""
     """Estimator name."""
+    usage: Usage = Field(default_factory=Usage)
+    """What writing it took."""
+    transcript: str | None = None
+    """Digest of the kept transcript (a blob of the store)."""
 
 
 class Epoch(Record):
