@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harnesstrain.judge.pareto import StrictPareto
     from harnesstrain.judge.total import TotalSolves
     from harnesstrain.stages.propose.estimators.agent import AgenticEstimator
+    from harnesstrain.stages.propose.estimators.backends import ClaudeBackend, CodexBackend, CommandBackend
     from harnesstrain.stages.propose.estimators.llm import LlmEstimator
     from harnesstrain.stages.propose.estimators.patches import PatchQueue
     from harnesstrain.trainer.limits import Limits
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AgenticEstimator": "harnesstrain.stages.propose.estimators.agent",
+    "ClaudeBackend": "harnesstrain.stages.propose.estimators.backends",
+    "CodexBackend": "harnesstrain.stages.propose.estimators.backends",
+    "CommandBackend": "harnesstrain.stages.propose.estimators.backends",
     "GreedyMonotonic": "harnesstrain.trainer.optimizer",
     "Limits": "harnesstrain.trainer.limits",
     "LlmEstimator": "harnesstrain.stages.propose.estimators.llm",
@@ -44,6 +48,9 @@ _HOME = {
 
 __all__ = [
     "AgenticEstimator",
+    "ClaudeBackend",
+    "CodexBackend",
+    "CommandBackend",
     "GreedyMonotonic",
     "Limits",
     "LlmEstimator",

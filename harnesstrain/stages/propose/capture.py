@@ -61,7 +61,7 @@ def capture(
         files=files,
         usage=proposal.usage,
         cost_usd=proposal.cost_usd,
-        transcript=_keep(context, proposal.transcript),
+        transcript=keep(context, proposal.transcript),
         source=proposal.source,
     )
 
@@ -89,7 +89,7 @@ def refusal(
         epoch=epoch,
         usage=proposal.usage,
         cost_usd=proposal.cost_usd,
-        transcript=_keep(context, proposal.transcript),
+        transcript=keep(context, proposal.transcript),
         source=proposal.source,
     )
 
@@ -105,5 +105,6 @@ def _check(context: Context, commit: str, version: HarnessVersion) -> str | None
     return f"its tests fail: {result.output.strip()[-CHECK_TAIL:]}"
 
 
-def _keep(context: Context, transcript: str | None) -> str | None:
-    return context.store.put_blob(transcript.encode()) if transcript else None
+def keep(context: Context, transcript: str | None) -> str | None:
+    """Keep a transcript as a blob of the store; its digest."""
+    return context.store.put_blob(transcript.encode("utf-8", "replace")) if transcript else None

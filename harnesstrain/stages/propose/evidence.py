@@ -9,12 +9,15 @@ from pathlib import Path
 
 from harnesstrain.core.records.rollout import Rollout, Step, StepKind, Trace, latest_attempts
 from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.propose.base import Evidence
 from harnesstrain.stages.propose.ledger import as_markdown, ledger
 
 HIDDEN = ("holdout", "sealed")
 """Splits an estimator never sees."""
+POLICY = "program.md"
+"""The user's policy text for estimators, in the harness repo."""
 CLIP = 1500
 """Characters of one text shown on a task's page."""
 
@@ -27,13 +30,17 @@ def stage(context: Context, directory: Path, base: str, epoch: int | None, run_i
     store = context.store
     record = store.run(run_id) if run_id else _newest(context, base)
     rollouts = _visible(context, record) if record else []
-    tried = ledger(store.candidates(), store.verdicts(), store.promotions(), store.epochs())
+    verdicts = [verdict for verdict in store.verdicts() if _may_be_shown(context, verdict)]
+    tried = ledger(store.candidates(), verdicts, store.promotions(), store.epochs())
     memo = store.memo()
     summary = _summary(record, rollouts)
     (directory / "tasks").mkdir(parents=True, exist_ok=True)
     (directory / "memo.md").write_text(memo.text if memo else "No memo yet.\n", encoding="utf-8")
     (directory / "ledger.md").write_text(as_markdown(tried), encoding="utf-8")
     (directory / "summary.md").write_text(summary, encoding="utf-8")
+    policy = context.repo.file(base, POLICY)
+    if policy is not None:
+        (directory / POLICY).write_bytes(policy)
     for rollout in rollouts:
         page = _page(rollout, store.trace(rollout.id))
         (directory / "tasks" / f"{rollout.task}.s{rollout.seed}.md").write_text(page, encoding="utf-8")
@@ -57,6 +64,14 @@ def _visible(context: Context, record: Run) -> list[Rollout]:
     panel = context.store.panel(record.panel)
     hidden = {task.name for task in panel.tasks if task.split in HIDDEN}
     return [r for r in latest_attempts(context.store.rollouts(record.id)) if r.task not in hidden]
+
+
+def _may_be_shown(context: Context, verdict: Verdict) -> bool:
+    """Whether a verdict rests on no hidden task."""
+    record = context.store.run(verdict.base_run)
+    if record.split is not None:
+        return record.split not in HIDDEN
+    return not any(task.split in HIDDEN for task in context.store.panel(record.panel).tasks)
 
 
 def _summary(record: Run | None, rollouts: list[Rollout]) -> str:

@@ -16,7 +16,7 @@ from harnesstrain.core.registry import load as plugin
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.propose import evidence as staging
 from harnesstrain.stages.propose.base import Diagnosis, Estimator, Evidence, Workshop
-from harnesstrain.stages.propose.capture import capture, refusal
+from harnesstrain.stages.propose.capture import capture, keep, refusal
 from harnesstrain.stages.propose.ledger import facts_memo
 
 MEMO_LINES = 150
@@ -107,19 +107,19 @@ def diagnose(context: Context, spec: DiagnoseSpec, estimator: Estimator | None =
         except ProposalFailure as failure:
             context.bus.emit("warning", f"the estimator wrote no memo: {failure.message}")
             author = "harnesstrain"
-            diagnosis = Diagnosis(memo=facts_memo(evidence, spec.outcome))
-    text = "\n".join(diagnosis.memo.splitlines()[:MEMO_LINES]) + "\n"
-    verdict = spec.verdict.id if spec.verdict else None
-    memo = Memo(
-        id=digest({"text": text, "epoch": spec.epoch, "verdict": verdict}),
-        text=text,
-        epoch=spec.epoch,
-        verdict=verdict,
-        author=author,
-    )
+            facts = facts_memo(evidence, spec.outcome)
+            spent = {key: failure.extra[key] for key in ("usage", "transcript") if failure.extra.get(key) is not None}
+            diagnosis = Diagnosis(memo=facts, **spent)
+    said = {
+        "text": "\n".join(diagnosis.memo.splitlines()[:MEMO_LINES]) + "\n",
+        "epoch": spec.epoch,
+        "verdict": spec.verdict.id if spec.verdict else None,
+        "author": author,
+        "usage": diagnosis.usage.model_dump(),
+        "transcript": keep(context, diagnosis.transcript),
+    }
+    memo = Memo.model_validate({**said, "id": digest(said)})
     context.store.put_memo(memo)
-    if diagnosis.transcript:
-        context.store.put_blob(diagnosis.transcript.encode())
     return memo
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from harnesstrain.core.errors import ConfigError, LlmFailure, Prerequisite, ProposalFailure
+from harnesstrain.core.errors import LlmFailure, Prerequisite, ProposalFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.llm import LlmRequest, Reply, Sampling, Usage
@@ -24,6 +24,7 @@ from harnesstrain.llm.base import Model
 from harnesstrain.llm.client import OpenAIModel
 from harnesstrain.stages.propose.base import Diagnosis, Evidence, Workshop
 from harnesstrain.stages.propose.estimators.edits import EditRefused, apply, parse
+from harnesstrain.stages.propose.estimators.options import read_options
 
 POLICY = "program.md"
 """The user's policy text for estimators, in the harness repo."""
@@ -55,7 +56,7 @@ class LlmEstimator:
 
     def propose(self, workshop: Workshop, evidence: Evidence) -> Proposal | None:
         """One change; a reply that cannot be applied is answered with the reason, up to `attempts` times."""
-        options = _options(workshop.options)
+        options = read_options(LlmOptions, self.name, workshop.options)
         with _model(workshop, options) as model:
             talk = _Talk(model, options, _salt(evidence))
             talk.say("user", _brief(workshop, evidence, options, model))
@@ -78,7 +79,7 @@ class LlmEstimator:
 
     def diagnose(self, workshop: Workshop, evidence: Evidence, verdict: Verdict | None, outcome: str) -> Diagnosis:
         """The memo, rewritten by the model."""
-        options = _options(workshop.options)
+        options = read_options(LlmOptions, self.name, workshop.options)
         with _model(workshop, options) as model:
             talk = _Talk(model, options, _salt(evidence))
             talk.say("user", _memo_brief(evidence, outcome))
@@ -218,12 +219,3 @@ def _model(workshop: Workshop, options: LlmOptions) -> Iterator[Model]:
         yield model
     finally:
         model.close()
-
-
-def _options(options: Any) -> LlmOptions:
-    try:
-        return LlmOptions.model_validate(dict(options))
-    except ValidationError as error:
-        first = error.errors()[0]
-        msg = f"[estimator.llm] {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-        raise ConfigError(msg, hint=f"keys: {', '.join(LlmOptions.model_fields)}") from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.errors import ConfigError, ProposalFailure
@@ -17,6 +16,7 @@ from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.harness.patching import apply_patch
 from harnesstrain.stages.propose.base import Diagnosis, Evidence, Workshop
+from harnesstrain.stages.propose.estimators.options import read_options
 from harnesstrain.stages.propose.ledger import facts_memo
 
 
@@ -55,19 +55,11 @@ class PatchQueue:
 
 
 def _queue(workshop: Workshop) -> list[Path]:
-    directory = workshop.resolve(_options(workshop.options).dir)
+    directory = workshop.resolve(read_options(PatchesOptions, PatchQueue.name, workshop.options).dir)
     if not directory.is_dir():
         msg = f"no patch directory at {directory}"
         raise ConfigError(msg, hint="set [estimator.patches] dir in ht.toml")
     return sorted(path for path in directory.iterdir() if path.suffix in (".patch", ".diff"))
-
-
-def _options(options: Any) -> PatchesOptions:
-    try:
-        return PatchesOptions.model_validate(dict(options))
-    except ValueError as error:
-        msg = "[estimator.patches] takes one key: dir"
-        raise ConfigError(msg, hint='dir = "patches"') from error
 
 
 def _headers(patch: Path) -> tuple[str, tuple[str, ...]]:
