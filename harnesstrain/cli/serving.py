@@ -80,6 +80,7 @@ def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, e
     done = run(spec_for(asked, action, config, environ), announce=announce)
     if action is Action.FOREGROUND and done.signal:
         output.say("stopped")
+        raise SystemExit(128 + done.signal)
 
 
 def look(action: Action, *, config: Path | None, as_json: bool, exit_code: bool) -> None:
