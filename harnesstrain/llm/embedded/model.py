@@ -22,7 +22,7 @@ CONTEXT_LENGTH = 8192
 MAX_RUNNING = 10
 """Default number of requests to be sent at once: conversations whose prefixes are meant to stay resident."""
 
-KV_BOUND = 192 << 20
+KV_BOUND = 256 << 20
 """Default bytes of saved KV streams per worker, beside the live one."""
 
 
