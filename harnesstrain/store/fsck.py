@@ -230,7 +230,9 @@ def _blobs(folder: Path, named: set[str], deep: bool) -> Iterator[Finding]:
                 raise NotFound("missing")
         except NotFound:
             yield Finding(
-                kind="missing", subject=f"blobs/{short(digest)}", problem="a transcript that a record names is not there"
+                kind="missing",
+                subject=f"blobs/{short(digest)}",
+                problem="a transcript that a record names is not there",
             )
         except StoreCorrupt as error:
             yield Finding(kind="corrupt", subject=f"blobs/{short(digest)}", problem=error.message)

@@ -41,7 +41,7 @@ def postgres_server() -> Iterator[str]:
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
     if user and not any(entry.pw_name == "postgres" for entry in pwd.getpwall()):
         pytest.skip("PostgreSQL does not run as root and there is no user 'postgres'")
-    data = Path(tempfile.mkdtemp(prefix="ht-pg-", dir="/tmp"))
+    data = Path(tempfile.mkdtemp(prefix="ht-pg-"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -11,7 +11,7 @@ import pytest
 
 from harnesstrain.core.errors import NotFound, StoreCorrupt
 from harnesstrain.core.records.rollout import Outcome
-from harnesstrain.core.records.verdict import Epoch
+from harnesstrain.core.records.verdict import Epoch, Memo
 from harnesstrain.store import Store
 from tests.store.making import COMMIT, a_candidate, a_rollout, a_run, a_trace, a_verdict, recorded
 
@@ -26,6 +26,7 @@ def filled(store: Store) -> Store:
             store.commit_rollout(rollout, a_trace(rollout))
     store.complete_run(a_run().id)
     store.put_candidate(a_candidate(transcript=store.put_blob(b"what it said")))
+    store.put_memo(Memo(id="1" * 64, text="parser", transcript=store.put_blob(b"how it came to it")))
     assert store.fsck() == []
     return store
 
@@ -73,8 +74,8 @@ def test_missing_and_orphan_files_are_named(filled: Store, folder: Path) -> None
     own = next((folder / "traces" / a_run("other").id).glob("*.parquet"))
     own.rename(own.with_name("stray.parquet"))
     next((folder / "traces" / a_run().id).glob("run-*.parquet")).unlink()
-    blob = next((folder / "blobs").rglob("*.zst"))
-    blob.rename(blob.with_suffix(".old"))
+    for blob in list((folder / "blobs").rglob("*.zst")):
+        blob.rename(blob.with_suffix(".old"))
     for deep in (False, True):
         assert sorted(set(found(filled, deep=deep))) == [
             ("missing", "blobs"),
@@ -131,6 +132,8 @@ def test_gc_removes_what_nothing_names_and_nothing_else(filled: Store, folder: P
     assert {identifier: filled.trace(identifier) for identifier in traces} == traces
     with pytest.raises(NotFound):
         filled.blob(unnamed)
+    memo = filled.memo()
+    assert memo is not None and filled.blob(memo.transcript or "") == b"how it came to it"
     assert filled.blob(filled.candidates()[0].transcript or "") == b"what it said"
     assert filled.gc().files == 0
 
