@@ -30,6 +30,8 @@ MOVE_FROM_FD = 4
 ATTR_IDMAP = 0x100000
 LAST_ID = 0xFFFFFFFE
 MEGABYTE = 1 << 20
+INODES = 400_000
+"""Files that changes in memory may consist of."""
 FAILED = 125
 """Exit code when the confinement could not be made."""
 
@@ -206,7 +208,7 @@ def _mount_overlay(spec: dict[str, Any], opened: list[int], here: str, above: li
     if overlay["upper"] is None:
         changes = f"{here}/changes"
         os.mkdir(changes)
-        _mount("tmpfs", changes, f"size={overlay['size_mb']}m,mode=0755")
+        _mount("tmpfs", changes, f"size={overlay['size_mb']}m,nr_inodes={INODES},mode=0755")
     else:
         changes = f"/proc/self/fd/{opened[-1]}"
     for name in ("fs", "work"):

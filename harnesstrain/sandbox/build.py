@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +36,7 @@ def copied(context: Path, step: Step, is_directory: Callable[[str], bool]) -> It
     everything = {entry.path: entry for entry in context_entries(context)}
     for source in step.sources:
         pattern = posixpath.normpath(source.lstrip("/")) if source.strip("/") else "."
-        matched = [path for path in everything if Path(path).match(pattern) and path.count("/") == pattern.count("/")]
+        matched = [path for path in everything if _matches(path, pattern)]
         if pattern == ".":
             yield step.target, list(everything.values())
             continue
@@ -49,6 +50,11 @@ def copied(context: Path, step: Step, is_directory: Callable[[str], bool]) -> It
                 yield step.target, [_renamed(entry, posixpath.basename(path))]
             else:
                 yield posixpath.dirname(step.target), [_renamed(entry, posixpath.basename(step.target))]
+
+
+def _matches(path: str, pattern: str) -> bool:
+    names, wanted = path.split("/"), pattern.split("/")
+    return len(names) == len(wanted) and all(fnmatch.fnmatchcase(*pair) for pair in zip(names, wanted, strict=True))
 
 
 def _below(path: str, folder: str) -> bool:
