@@ -11,6 +11,7 @@ from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Task
+from harnesstrain.harness.process import HarnessLimits
 from harnesstrain.llm.cached import CachedModel
 from harnesstrain.sandbox.base import Sandbox
 
@@ -25,6 +26,7 @@ class Bench:
     limits: Limits = field(default_factory=Limits)
     isolated: bool = True
     """Whether the harness runs in the jail; False only when the user said so."""
+    harness_limits: HarnessLimits = field(default_factory=HarnessLimits)
     harness_idle: float = 300.0
     """Seconds of silence after which a harness counts as crashed."""
     harness_time: float = 1800.0

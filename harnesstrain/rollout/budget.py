@@ -25,18 +25,24 @@ class Meter:
     def admit_call(self) -> Reason | None:
         """Count one model call, or say which budget forbids it."""
         with self._lock:
-            reason = self._exhausted(self.calls, self.budgets.steps)
-            if reason is None:
-                self.calls += 1
-            return reason
+            if self.calls >= self.budgets.steps:
+                return Reason.STEP_LIMIT
+            if self.usage.total >= self.budgets.tokens:
+                return Reason.TOKEN_LIMIT
+            if self.time >= self.time_limit:
+                return Reason.TIME_LIMIT
+            self.calls += 1
+            return None
 
     def admit_action(self) -> Reason | None:
-        """Count one environment action, or say which budget forbids it."""
+        """Count one environment action, or say which budget forbids it.  Actions cost no tokens."""
         with self._lock:
-            reason = self._exhausted(self.actions, self.budgets.actions)
-            if reason is None:
-                self.actions += 1
-            return reason
+            if self.actions >= self.budgets.actions:
+                return Reason.STEP_LIMIT
+            if self.time >= self.time_limit:
+                return Reason.TIME_LIMIT
+            self.actions += 1
+            return None
 
     def charge(self, seconds: float, usage: Usage | None = None) -> None:
         """Charge recorded seconds, and tokens for a model call."""
@@ -49,12 +55,3 @@ class Meter:
         """Recorded seconds left; at least a second, so that a live command is never given nothing."""
         with self._lock:
             return max(1.0, self.time_limit - self.time)
-
-    def _exhausted(self, count: int, limit: int) -> Reason | None:
-        if count >= limit:
-            return Reason.STEP_LIMIT
-        if self.usage.total >= self.budgets.tokens:
-            return Reason.TOKEN_LIMIT
-        if self.time >= self.time_limit:
-            return Reason.TIME_LIMIT
-        return None

@@ -102,8 +102,11 @@ class Episode:
         return None
 
     def _start(self) -> HarnessProcess:
+        cell, bench = self._cell, self._bench
         try:
-            return HarnessProcess.start(self._cell.worktree, self._cell.manifest, isolated=self._bench.isolated)
+            return HarnessProcess.start(
+                cell.worktree, cell.manifest, isolated=bench.isolated, limits=bench.harness_limits
+            )
         except ConfigError as error:
             raise PolicyFailure(error.message, hint=error.hint) from error
 

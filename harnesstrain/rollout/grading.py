@@ -7,10 +7,8 @@ first.  Nothing runs any more when the reward is read: what the graded code left
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from harnesstrain.core.errors import PolicyFailure, VerifierFailure
-from harnesstrain.core.records.sandbox import Grade, RunResult
+from harnesstrain.core.records.sandbox import Grade
 from harnesstrain.core.records.task import Task
 from harnesstrain.core.rewards import parse_reward
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
@@ -19,8 +17,6 @@ TESTS = "/tests"
 LOGS = "/logs/verifier"
 OUTPUT_TAIL = 4000
 """Characters of verifier output kept in the grade."""
-CANNOT_START = (126, 127)
-"""Exit codes of a shell that finds no program, or none that it may run."""
 
 
 class Ungradable(PolicyFailure):
@@ -47,7 +43,8 @@ def _grade_in(session: Session, task: Task) -> Grade:
     verifier = task.verifier
     prepared = session.run(f"rm -rf {LOGS} {TESTS} && mkdir -p {LOGS}", cwd="/", timeout=60, user="root")
     if prepared.exit_code != 0:
-        _blame_state(f"{LOGS} cannot be made", prepared)
+        said = _text(prepared.stderr).strip().splitlines() or [f"exit {prepared.exit_code}"]
+        raise Ungradable(f"the submitted state cannot be graded: {LOGS} cannot be made: {said[-1]}")
     try:
         session.put(verifier.tests, TESTS)
     except FileFault as fault:
@@ -63,16 +60,9 @@ def _grade_in(session: Session, task: Task) -> Grade:
     try:
         graded = parse_reward(_read(session, f"{LOGS}/reward.txt"), _read(session, f"{LOGS}/reward.json"))
     except VerifierFailure as failure:
-        if result.exit_code in CANNOT_START and session.run("bash -c :", cwd="/", timeout=60).exit_code != 0:
-            _blame_state("bash does not run in it any more", result)
         msg = f"{failure.message} (test.sh exited {result.exit_code})"
         raise VerifierFailure(msg, hint=failure.hint, output=output) from failure
     return graded.model_copy(update={"output": output, "duration": result.duration})
-
-
-def _blame_state(why: str, result: RunResult) -> NoReturn:
-    said = _text(result.stderr).strip().splitlines()
-    raise Ungradable(f"the submitted state cannot be graded: {why}" + (f": {said[-1]}" if said else ""))
 
 
 def _read(session: Session, path: str) -> bytes | None:

@@ -25,10 +25,20 @@ class AgentSession:
         self._closed = False
 
     def enter(self, wanted: str | None, own: str) -> None:
-        """Set the working directory: the task's, made if missing, else the image's own."""
+        """Set the working directory: the task's, made if missing, else the image's own.
+
+        Raises SandboxFailure, the session closed, when it cannot be made.
+        """
         self.workdir = posixpath.normpath(posixpath.join("/", wanted or own))
-        if self.workdir != "/":
-            self.agent.put(self.workdir, (), replace=False)
+        try:
+            if self.workdir != "/":
+                self.agent.put(self.workdir, (), replace=False)
+        except FileFault as fault:
+            self.close()
+            raise SandboxFailure(f"the working directory cannot be made: {fault.message}") from fault
+        except BaseException:
+            self.close()
+            raise
 
     def run(
         self,

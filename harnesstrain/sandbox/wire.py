@@ -73,7 +73,7 @@ class PipeChannel:
         self._err.close()
 
     def last_words(self) -> str:
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(OSError, ValueError, TimeoutError):  # ValueError: closed meanwhile
             _wait(self._err.fileno(), select.POLLIN, time.monotonic() + 1)
             return os.read(self._err.fileno(), SAID).decode(errors="replace").strip()
         return ""
