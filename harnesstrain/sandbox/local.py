@@ -39,6 +39,8 @@ MEMORY_MB, STORAGE_MB = 2048, 1024
 """Bounds when neither the task nor the regime names any."""
 PYTHON = "/usr/bin/python3"
 STARTED_WITHIN = 30.0
+FRESH_PIDS = 0
+"""No process ids to use up: the agent is the first of its namespace, every time."""
 OWN_PROCESSES = 8
 """Processes of the sandbox itself that count against its limit."""
 
@@ -215,8 +217,9 @@ class LocalSandbox:
             except OSError as error:
                 raise SandboxFailure(f"the sandbox could not be started: {error}") from error
             agent = Agent(PipeChannel(process))
+            python = PYTHON if Path(PYTHON).exists() else None
             try:
-                agent.ready(bundle.message(PYTHON), pins.PID_BASE, STARTED_WITHIN)
+                agent.ready(bundle.message(python), FRESH_PIDS, STARTED_WITHIN)
             except BaseException:
                 agent.close()
                 raise

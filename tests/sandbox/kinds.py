@@ -45,7 +45,7 @@ def docker_host() -> str | None:
 
 @cache
 def _why_no_image(kind: str, tag: str, host: str) -> str | None:
-    folder = Path(os.environ.get("HT_TEST_CACHE", Path.home() / ".cache/harnesstrain")) / "base"
+    folder = Path(os.environ.get("HT_CI_CACHE", Path.home() / ".cache/harnesstrain-ci"))
     script = shipped("bootstrap") / "docker" / "base_image.sh"
     made = subprocess.run(
         [script, kind, folder, tag],

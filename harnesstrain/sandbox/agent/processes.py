@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 
 ENDED: dict[int, int] = {}
@@ -96,6 +95,8 @@ def reap() -> bool:
 
 def burn_pids(base: int) -> None:
     """Use up process ids below `base`, so that the first command always gets `base`."""
+    import threading  # slow to import, seldom needed
+
     used = [0]
 
     def note() -> None:

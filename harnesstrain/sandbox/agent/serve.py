@@ -110,7 +110,8 @@ class Agent:
             now = LIBC.personality(ctypes.c_ulong(ASK))
             aslr_off = LIBC.personality(ctypes.c_ulong(now | ADDR_NO_RANDOMIZE)) >= 0
         os.umask(0o022)
-        burn_pids(pid_base)
+        if pid_base:
+            burn_pids(pid_base)
         self.stream.send(b"HELLO %d %d %s\n" % (VERSION, aslr_off, self.shell.encode()))
 
     def run(self, ms: int, cap: int, n_cwd: int, n_user: int, n_env: int, n_stdin: int, n_command: int) -> None:
