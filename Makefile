@@ -2,6 +2,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -22,7 +23,7 @@ quickstart: ## train a harness around a real model in ./quickstart
 	bash bootstrap/quickstart.sh
 
 test: $(STAMP) ## every test that can run on this machine; says what it skips
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(STAMP) ## ruff, mypy strict, import contracts, size caps
 	$(BIN)/ruff check .
