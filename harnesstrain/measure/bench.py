@@ -32,13 +32,14 @@ class Devices:
 
 
 def open_devices(context: Context) -> Devices:
-    """Open model and sandbox as the settings say.
+    """Open model and sandbox as the settings say; what dead drivers left of sandboxes is removed.
 
     Raises Prerequisite (no model server, no weights, no sandbox), Unsupported (not isolated and not allowed to be).
     """
     settings = context.settings
     sandbox = open_for(settings)
     try:
+        sandbox.sweep()
         can = sandbox.capabilities()
         model = connect(connect_spec(settings, context.state, context.environ))
     except BaseException:

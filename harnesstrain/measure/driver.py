@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -69,15 +70,16 @@ class Driver:
     def drive(self, plan: Plan, executor: Executor, jobs: int) -> Driven:
         """Execute `plan.missing` on `executor`, at most `jobs` in flight; retry infrastructure outcomes.
 
-        A framework defect inside a rollout propagates after the results that had arrived are committed.
+        A framework defect inside a rollout starts nothing more, and propagates after what is in flight was committed.
         """
-        queue = list(plan.missing)
+        queue = deque(plan.missing)
         flying: dict[Future[Finished], Wanted] = {}
+        defect: BaseException | None = None
         executed = tokens = 0
         done = plan.done
         while queue or flying:
-            while queue and len(flying) < jobs and not self._enough(tokens):
-                wanted = queue.pop(0)
+            while queue and defect is None and len(flying) < jobs and not self._enough(tokens):
+                wanted = queue.popleft()
                 self._bus.emit("rollout.started", task=wanted.task, seed=wanted.seed, attempt=wanted.attempt)
                 flying[executor.submit(self._attempt, self._cell(wanted))] = wanted
             if not flying:
@@ -85,16 +87,22 @@ class Driver:
             arrived, _ = wait(flying, return_when=FIRST_COMPLETED)
             for future in sorted(arrived, key=lambda item: self._order(flying[item])):
                 wanted = flying.pop(future)
+                failure = future.exception()
+                if failure is not None:
+                    defect = defect or failure
+                    continue
                 finished = future.result()
                 self._store.commit_rollout(finished.rollout, finished.trace)
                 executed += 1
                 tokens += finished.rollout.usage.total
                 again = self._again(wanted, finished.rollout)
                 if again is not None:
-                    queue.insert(0, again)
+                    queue.appendleft(again)
                 else:
                     done += 1
                 self._tell(finished.rollout, done, plan.cells, retried=again is not None)
+        if defect is not None:
+            raise defect
         return Driven(executed=executed, stopped=bool(queue), tokens=tokens)
 
     def _attempt(self, cell: Cell) -> Finished:

@@ -13,7 +13,7 @@ Read this to learn what one epoch does.  May import: stages, measure, the device
 trainer.py     Trainer: opens a project, yields losses
 epoch.py       one epoch, resumable at every stage
 loss.py        Loss: a verdict that can be recorded
-optimizer.py   GreedyMonotonic and how an optimizer is bound to a trainer
+optimizer.py   Optimizer, bound to a trainer; GreedyMonotonic
 limits.py      when a loop stops by itself
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harnesstrain.stages.propose.estimators.patches import PatchQueue
     from harnesstrain.trainer.limits import Limits
     from harnesstrain.trainer.loss import Loss
-    from harnesstrain.trainer.optimizer import GreedyMonotonic
+    from harnesstrain.trainer.optimizer import GreedyMonotonic, Optimizer
     from harnesstrain.trainer.trainer import Trainer
 
 _HOME = {
@@ -40,6 +40,7 @@ _HOME = {
     "Limits": "harnesstrain.trainer.limits",
     "LlmEstimator": "harnesstrain.stages.propose.estimators.llm",
     "Loss": "harnesstrain.trainer.loss",
+    "Optimizer": "harnesstrain.trainer.optimizer",
     "PatchQueue": "harnesstrain.stages.propose.estimators.patches",
     "StrictPareto": "harnesstrain.judge.pareto",
     "TotalSolves": "harnesstrain.judge.total",
@@ -55,6 +56,7 @@ __all__ = [
     "Limits",
     "LlmEstimator",
     "Loss",
+    "Optimizer",
     "PatchQueue",
     "StrictPareto",
     "TotalSolves",

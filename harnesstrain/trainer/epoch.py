@@ -1,7 +1,7 @@
 """One epoch: baseline, certificate, proposal, candidate, verdict, promotion, memo.
 
-Every stage leaves a record, so an epoch that was killed goes on from the last one: the run from its missing cells, the
-proposal from its candidate.  `Epoch` rows say how far it came; the newest row of a number counts.
+Every stage leaves a record, so an epoch that was killed goes on from the last one: a run from its missing cells, a
+proposal from its candidate, a verdict from its record.  The newest `Epoch` row of a number says how far it came.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harnesstrain.stages.promote import Promoted
 from harnesstrain.stages.propose.base import Estimator
 from harnesstrain.trainer.limits import Limits
 
-STARTED = "started"
-OPEN = (STARTED, "proposed", "judged")
-"""States of an epoch that can be continued."""
+STARTED, ABANDONED = "started", "abandoned"
+EMPTY = ("skipped", "failed")
+"""How an epoch without a valid candidate ends."""
 
 
 class Turn:
@@ -34,16 +34,10 @@ class Turn:
         self._estimator = estimator
         self._criterion = criterion
         self._began = time.monotonic()
-        self.promoted: Promoted | None = None
         self._verdict: Verdict | None = None
-        last = next(iter(reversed(list(context.store.epochs()))), None)
-        head = self._head()
-        if last is not None and last.state in OPEN and last.base == head:
-            self._row = last
-        else:
-            number = last.number + 1 if last is not None else 1
-            self._row = Epoch(number=number, base=head, state=STARTED)
-            self._write()
+        self.promoted: Promoted | None = None
+        """What became of the candidate, once the optimizer acted."""
+        self._row = self._open()
         context.bus.emit("epoch.started", epoch=self._row.number, base=self._row.base)
 
     @property
@@ -53,7 +47,7 @@ class Turn:
 
     @property
     def candidate(self) -> Candidate:
-        """The candidate that was measured."""
+        """The candidate that was proposed."""
         assert self._row.candidate is not None
         return self._context.store.candidate(self._row.candidate)
 
@@ -65,8 +59,11 @@ class Turn:
     def measure(self) -> Verdict | None:
         """The verdict, not yet recorded; None when there was no valid candidate (the epoch is then closed).
 
-        Raises Incomplete when a limit or a stop left cells; the epoch stays open.
+        Raises Incomplete when a limit or a stop left something to do; the epoch stays open.
         """
+        if self._row.verdict is not None:  # interrupted after it was recorded
+            self._verdict = self._context.store.verdict(self._row.verdict)
+            return self._verdict
         base_run = self._evaluate(self._row.base)
         if self._context.settings.loop.certify:
             certify.run(self._context, certify.CertifySpec(run=base_run))
@@ -77,45 +74,59 @@ class Turn:
             return None
         cand_run = self._evaluate(candidate.commit)
         self._write(cand_run=cand_run)
-        spec = judging.JudgeSpec(base_run=base_run, cand_run=cand_run, record=False)
-        self._verdict = judging.run(self._context, spec, self._criterion)
-        self._context.bus.emit(
-            "judged",
-            self._verdict.sentence,
-            verdict=self._verdict.id,
-            decision=self._verdict.decision.value,
-            epoch=self.number,
-        )
+        self._verdict = self._judge(base_run, cand_run)
         return self._verdict
+
+    def recorded(self, verdict: Verdict) -> None:
+        """The verdict was written to the store."""
+        if verdict.id != self._row.verdict:
+            self._write(verdict=verdict.id)
 
     def conclude(self) -> None:
         """After the caller acted on the loss: close the epoch and let the estimator write its memo."""
-        verdict = self._verdict
+        verdict, promoted = self._verdict, self.promoted
         assert verdict is not None
-        recorded = any(known.id == verdict.id for known in self._context.store.verdicts())
-        if self.promoted is not None and self.promoted.applied:
+        if promoted is not None and promoted.applied:
             state, reason = "promoted", verdict.sentence
         elif verdict.decision is Decision.UNMEASURABLE:
             state, reason = "unmeasurable", verdict.sentence
+        elif promoted is not None:
+            state, reason = "rejected", promoted.reason
         else:
-            state, reason = "rejected", self.promoted.reason if self.promoted else verdict.sentence
-        promotion = self.promoted.promotion.id if self.promoted and self.promoted.promotion else None
-        self._write(
-            state=state,
-            reason=reason,
-            verdict=verdict.id if recorded else None,
-            promotion=promotion,
-            seconds=round(time.monotonic() - self._began, 1),
-        )
-        self._diagnose(verdict if recorded else None, f"{self.candidate.hypothesis}: {state} ({reason})")
+            state, reason = "rejected", f"{verdict.sentence}; the optimizer was not asked to step"
+        promotion = promoted.promotion.id if promoted is not None and promoted.promotion is not None else None
+        self._close(state, reason, promotion=promotion)
+        self._diagnose(self._row)
 
-    def _skip(self, candidate: Candidate) -> None:
-        state = "skipped" if candidate.status is CandidateStatus.NO_CANDIDATE else "failed"
-        self._write(state=state, reason=candidate.reason, seconds=round(time.monotonic() - self._began, 1))
-        self._context.bus.emit("epoch.skipped", candidate.reason, epoch=self.number)
-        self._diagnose(None, f"{candidate.hypothesis or 'no proposal'}: {candidate.status.value} ({candidate.reason})")
+    # --- how it begins
+
+    def _open(self) -> Epoch:
+        """The epoch that was interrupted, or a new one.  What the last one left undone is done first."""
+        last = next(iter(reversed(self._context.store.epochs())), None)
+        head = self._head()
+        if last is not None and last.state == STARTED:
+            if head in (last.base, self._commit_of(last)):
+                return last
+            reason = f"the baseline moved from {last.base[:8]} to {head[:8]} meanwhile"
+            last = last.model_copy(update={"state": ABANDONED, "reason": reason})
+            self._context.store.put_epoch(last)
+        elif last is not None and last.state != ABANDONED and not self._has_memo(last.number):
+            self._diagnose(last)
+        self._row = Epoch(number=last.number + 1 if last is not None else 1, base=head, state=STARTED)
+        self._write()
+        return self._row
+
+    def _commit_of(self, epoch: Epoch) -> str | None:
+        return self._context.store.candidate(epoch.candidate).commit if epoch.candidate is not None else None
+
+    def _has_memo(self, number: int) -> bool:
+        memo = self._context.store.memo()
+        return memo is not None and memo.epoch == number
+
+    # --- its stages
 
     def _evaluate(self, commit: str) -> str:
+        self._limits.check()
         spec = evaluate.EvaluateSpec(commit=commit, max_tokens=self._limits.tokens_left)
         done = evaluate.run(self._context, spec)
         self._limits.spend(done.tokens)
@@ -126,21 +137,48 @@ class Turn:
         return done.run
 
     def _propose(self, base_run: str) -> Candidate:
-        if self._row.candidate is not None:
-            return self._context.store.candidate(self._row.candidate)
-        spec = propose.ProposeSpec(base=self._row.base, base_run=base_run, epoch=self.number)
-        candidate = propose.run(self._context, spec, self._estimator)
-        self._limits.spend(candidate.usage.total)
-        self._write(candidate=candidate.id)
-        return candidate
+        """This epoch's proposal: the recorded one, if it was interrupted after it."""
+        store, row = self._context.store, self._row
+        if row.candidate is not None:
+            return store.candidate(row.candidate)
+        made = [one for one in store.candidates() if (one.epoch, one.base) == (row.number, row.base)]
+        if not made:
+            self._limits.check()
+            spec = propose.ProposeSpec(base=row.base, base_run=base_run, epoch=row.number)
+            made = [propose.run(self._context, spec, self._estimator)]
+            self._limits.spend(made[-1].usage.total)
+        self._write(candidate=made[-1].id)
+        return made[-1]
 
-    def _diagnose(self, verdict: Verdict | None, outcome: str) -> None:
+    def _judge(self, base_run: str, cand_run: str) -> Verdict:
+        """Judge.  A gain counts only when its commands give the same outputs again."""
+        spec = judging.JudgeSpec(base_run=base_run, cand_run=cand_run, record=False)
+        verdict = judging.run(self._context, spec, self._criterion)
+        gained = tuple(dict.fromkeys(flip.task for flip in verdict.gained))
+        if gained and verdict.selected and self._context.settings.loop.certify:
+            certify.run(self._context, certify.CertifySpec(run=cand_run, tasks=gained))
+            verdict = judging.run(self._context, spec, self._criterion)
+        self._context.bus.emit(
+            "judged", verdict.sentence, verdict=verdict.id, decision=verdict.decision.value, epoch=self.number
+        )
+        return verdict
+
+    def _skip(self, candidate: Candidate) -> None:
+        self._close("skipped" if candidate.status is CandidateStatus.NO_CANDIDATE else "failed", candidate.reason)
+        self._context.bus.emit("epoch.skipped", candidate.reason, epoch=self.number)
+        self._diagnose(self._row)
+
+    def _diagnose(self, row: Epoch) -> None:
+        """Have the memo of a closed epoch written."""
+        store = self._context.store
+        candidate = store.candidate(row.candidate) if row.candidate is not None else None
+        title = (candidate.hypothesis or candidate.status.value) if candidate is not None else "no proposal"
         spec = propose.DiagnoseSpec(
             base=self._head(),
-            base_run=self._row.base_run,
-            epoch=self.number,
-            verdict=verdict,
-            outcome=outcome,
+            base_run=row.base_run,
+            epoch=row.number,
+            verdict=store.verdict(row.verdict) if row.verdict is not None else None,
+            outcome=f"{title}: {row.state} ({row.reason})",
         )
         propose.diagnose(self._context, spec, self._estimator)
 
@@ -148,6 +186,20 @@ class Turn:
         branch = self._context.settings.harness.branch or self._context.repo.branch()
         return self._context.repo.branch_head(branch)
 
+    def _close(self, state: str, reason: str, **more: object) -> None:
+        seconds = round(time.monotonic() - self._began, 1)
+        self._write(state=state, reason=reason, seconds=seconds, **more)
+
     def _write(self, **changes: object) -> None:
         self._row = self._row.model_copy(update=changes)
         self._context.store.put_epoch(self._row)
+
+
+def failures_in_a_row(context: Context) -> int:
+    """Epochs without a valid candidate at the end of the store's history."""
+    count = 0
+    for epoch in reversed(context.store.epochs()):
+        if epoch.state not in EMPTY:
+            break
+        count += 1
+    return count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from harnesstrain.core.errors import Incomplete
 from harnesstrain.core.ports import StopSignal
 
 
@@ -39,3 +40,10 @@ class Limits:
         if self._tokens_left is not None and self._tokens_left <= 0:
             return "the token limit is reached"
         return None
+
+    def check(self) -> None:
+        """Raise Incomplete when work should stop."""
+        why = self.why()
+        if why is not None:
+            msg = f"stopped: {why}"
+            raise Incomplete(msg, hint="the same command goes on from here")

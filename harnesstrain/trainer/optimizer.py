@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from harnesstrain.core.errors import UsageError
 from harnesstrain.core.records.verdict import Verdict
@@ -10,39 +10,50 @@ from harnesstrain.stages.promote import Promoted
 from harnesstrain.stages.promote.greedy import GreedyMonotonic as Greedy
 
 if TYPE_CHECKING:
-    from harnesstrain.stages.promote.base import Optimizer
-    from harnesstrain.trainer.trainer import Trainer
+    from harnesstrain.stages.promote.base import Optimizer as Rule
 
 
-class Bound:
-    """An optimizer bound to a trainer.  `step()` acts on the loss last recorded by `backward()`."""
+class Steps(Protocol):
+    """What an optimizer is bound to."""
 
-    def __init__(self, rule: Optimizer) -> None:
+    def step(self) -> Promoted:
+        """Act on the loss last recorded."""
+
+
+class Optimizer:
+    """An optimizer.  `step()` acts on the loss last recorded by `loss.backward()`.
+
+    Give it a rule, or subclass it: a `name`, and a `decide(verdict)` that returns None to promote or says why not.
+    """
+
+    name = "custom"
+
+    def __init__(self, rule: Rule | None = None) -> None:
         self._rule = rule
-        self._trainer: Trainer | None = None
+        self._bound: Steps | None = None
+        if rule is not None:
+            self.name = rule.name
 
-    @property
-    def name(self) -> str:
-        """The rule's registered name."""
-        return self._rule.name
-
-    def bind(self, trainer: Trainer) -> None:
+    def bind(self, trainer: Steps) -> None:
         """Called by the trainer."""
-        self._trainer = trainer
+        self._bound = trainer
 
     def decide(self, verdict: Verdict) -> str | None:
-        """None to promote, else why not."""
+        """None to promote the verdict's candidate, else one sentence that says why not."""
+        if self._rule is None:
+            msg = f"{type(self).__name__} decides nothing"
+            raise UsageError(msg, hint="override decide(verdict)")
         return self._rule.decide(verdict)
 
     def step(self) -> Promoted:
-        """Promote or reject.  Raises UsageError when no loss was recorded before."""
-        if self._trainer is None:
+        """Promote or reject.  Raises UsageError when no loss was recorded before, Unmeasurable never."""
+        if self._bound is None:
             msg = "this optimizer belongs to no trainer"
             raise UsageError(msg, hint="pass it to Trainer(optimizer=…)")
-        return self._trainer.step()
+        return self._bound.step()
 
 
-class GreedyMonotonic(Bound):
+class GreedyMonotonic(Optimizer):
     """Promote iff the loss is negative."""
 
     def __init__(self) -> None:

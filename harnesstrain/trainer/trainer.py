@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from harnesstrain.core.errors import Incomplete, ProposalFailure, UsageError
+from harnesstrain.core.errors import ProposalFailure, UsageError
 from harnesstrain.core.events import Bus
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.settings import load
@@ -16,10 +16,10 @@ from harnesstrain.measure.context import Context
 from harnesstrain.measure.project import open_context
 from harnesstrain.stages import promote
 from harnesstrain.stages.propose.base import Estimator
-from harnesstrain.trainer.epoch import Turn
+from harnesstrain.trainer.epoch import Turn, failures_in_a_row
 from harnesstrain.trainer.limits import Limits
 from harnesstrain.trainer.loss import Loss
-from harnesstrain.trainer.optimizer import Bound
+from harnesstrain.trainer.optimizer import Optimizer
 
 LEASE = "loop"
 """One loop per harness repo."""
@@ -34,7 +34,7 @@ class Trainer:
         *,
         estimator: Estimator | None = None,
         criterion: Criterion | None = None,
-        optimizer: Bound | None = None,
+        optimizer: Optimizer | None = None,
         bus: Bus | None = None,
         stop: StopSignal | None = None,
         environ: Mapping[str, str] | None = None,
@@ -48,7 +48,8 @@ class Trainer:
             self._own = False
         else:
             environment = os.environ if environ is None else environ
-            settings = load(Path(config).resolve().parent, environment, {}, None)
+            file = Path(config)
+            settings = load(file.absolute().parent, environment, {}, file=file)
             self.context = open_context(settings, environ=environment, bus=bus, stop=stop)
             self._own = True
         self.estimator = estimator
@@ -72,22 +73,19 @@ class Trainer:
         context = self.context
         bounds = limits or Limits(context.stop)
         outer, context.stop = context.stop, bounds
-        failures = 0
         try:
-            with context.store.lease(LEASE):
+            with context.store.lease(LEASE, purpose="training loop") as held:
                 promote.repair(context)
                 for _ in range(n):
-                    self._keep_going(bounds)
+                    held.check()
+                    bounds.check()
                     turn = Turn(context, bounds, estimator=self.estimator, criterion=self.criterion)
                     self._turn, self._recorded = turn, None
                     verdict = turn.measure()
                     if verdict is None:
-                        failures += 1
-                        if failures >= context.settings.loop.stop_after_failures:
-                            msg = f"{failures} proposals in a row gave no candidate; the last: {turn.reason}"
-                            raise ProposalFailure(msg, hint="`ht log` shows each; check the estimator's options")
+                        self._give_up_after(failures_in_a_row(context), turn.reason)
                         continue
-                    failures = 0
+                    held.check()
                     yield Loss(self, verdict, turn.candidate, turn.number)
                     turn.conclude()
         finally:
@@ -98,6 +96,8 @@ class Trainer:
         """Write a loss's verdict: what `loss.backward()` does."""
         self.context.store.put_verdict(loss.verdict)
         self._recorded = loss
+        if self._turn is not None:
+            self._turn.recorded(loss.verdict)
 
     def step(self) -> promote.Promoted:
         """Promote or reject the loss last recorded: what `optimizer.step()` does.
@@ -131,8 +131,8 @@ class Trainer:
     ) -> None:
         self.close()
 
-    def _keep_going(self, bounds: Limits) -> None:
-        why = bounds.why()
-        if why is not None:
-            msg = f"stopped: {why}"
-            raise Incomplete(msg, hint="the same command goes on from here")
+    def _give_up_after(self, failures: int, last: str) -> None:
+        """Raise ProposalFailure when enough proposals in a row, also those of earlier loops, gave no candidate."""
+        if failures >= self.context.settings.loop.stop_after_failures:
+            msg = f"{failures} proposals in a row gave no candidate; the last: {last.splitlines()[0] if last else '?'}"
+            raise ProposalFailure(msg, hint="`ht log` shows each; check the estimator's options")

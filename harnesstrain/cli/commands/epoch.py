@@ -34,7 +34,7 @@ def command(
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import verdict_object
     from harnesstrain.trainer.limits import Limits
-    from harnesstrain.trainer.optimizer import Bound
+    from harnesstrain.trainer.optimizer import Optimizer
     from harnesstrain.trainer.trainer import Trainer
 
     flags = {
@@ -54,7 +54,7 @@ def command(
             return
         from harnesstrain.core.registry import load as plugin
 
-        optimizer = Bound(plugin("optimizers", context.settings.loop.optimizer)())
+        optimizer = Optimizer(plugin("optimizers", context.settings.loop.optimizer)())
         trainer = Trainer(context, optimizer=optimizer)
         limits = Limits(context.stop, max_time=seconds(max_time) if max_time else None, max_tokens=max_tokens)
         verdicts = []

@@ -151,7 +151,7 @@ class Epoch(Record):
     verdict: str | None = None
     promotion: str | None = None
     state: str
-    """started, skipped, rejected, promoted, unmeasurable, failed."""
+    """started, skipped, rejected, promoted, unmeasurable, failed, abandoned (the baseline moved meanwhile)."""
     reason: str = ""
     seconds: float = 0.0
     """Wall time spent; for display only."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import Incomplete, NotFound, UsageError
@@ -56,24 +56,38 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
         raise Incomplete(msg, hint="`ht evaluate` resumes it")
     tasks = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
     rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
-    known: dict[str, Certificate] = {}
-    todo: list[Rollout] = []
-    for rollout in rollouts:
-        found = _known(context, record, rollout)
-        if found is not None:
-            known[rollout.id] = found
-        elif rollout.chain_digest is not None:
-            todo.append(rollout)
-    with ThreadPoolExecutor(max_workers=context.settings.measure.jobs, thread_name_prefix="certify") as pool:
-        fresh = pool.map(lambda rollout: _certify(context, record, rollout, _task(tasks, rollout)), todo)
-        for rollout, certificate in zip(todo, fresh, strict=True):
-            if certificate is None:
-                msg = "certification was stopped"
-                raise Incomplete(msg, hint="the same command resumes")
-            context.store.put_certificate(certificate)
-            known[rollout.id] = certificate
+    known = {rollout.id: found for rollout in rollouts if (found := _known(context, record, rollout)) is not None}
+    todo = [r for r in rollouts if r.id not in known and r.chain_digest is not None and r.outcome.scorable]
+    known |= _execute(context, record, [(rollout, _task(tasks, rollout)) for rollout in todo])
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
     return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo))
+
+
+def _execute(context: Context, record: Run, todo: Sequence[tuple[Rollout, Task]]) -> dict[str, Certificate]:
+    """Certify each rollout, some at once; every certificate is recorded as it comes.
+
+    A failure starts nothing more and is raised when what runs has ended.
+    """
+    jobs = context.settings.measure.jobs
+    made: dict[str, Certificate] = {}
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="certify") as pool:
+        futures = {pool.submit(_certify, context, record, rollout, task): rollout.id for rollout, task in todo}
+        failure: BaseException | None = None
+        for future in as_completed(futures):
+            if future.cancelled():
+                continue
+            failure = failure or future.exception()
+            if failure is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+            if future.exception() is None and (certificate := future.result()) is not None:
+                context.store.put_certificate(certificate)
+                made[futures[future]] = certificate
+    if failure is not None:
+        raise failure
+    if len(made) < len(todo):
+        msg = f"certification was stopped after {len(made)} of {len(todo)} chains"
+        raise Incomplete(msg, hint="the same command resumes")
+    return made
 
 
 def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:

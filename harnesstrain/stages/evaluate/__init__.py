@@ -4,6 +4,7 @@ Read this to learn what a run is made of.  May import: measure, rollout, the dev
 
 spec.py       what is asked (EvaluateSpec) and what came of it (Evaluated, Estimate)
 identify.py   commit + panel + regime + seeds → the run
+alone.py      one process measures a run; others wait for it
 stage.py      run(context, spec)
 """
 

@@ -9,6 +9,7 @@ from harnesstrain.core.registry import load as plugin
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.driver import Driven, Driver, Subject
 from harnesstrain.measure.plan import Plan, plan
+from harnesstrain.stages.evaluate.alone import alone
 from harnesstrain.stages.evaluate.identify import Identified, identify, remember
 from harnesstrain.stages.evaluate.spec import Estimate, Evaluated, EvaluateSpec
 
@@ -16,10 +17,16 @@ from harnesstrain.stages.evaluate.spec import Estimate, Evaluated, EvaluateSpec
 def run(context: Context, spec: EvaluateSpec) -> Evaluated:
     """Measure what is missing.  A complete run is a no-op.
 
-    Returns with `complete` False when a stop, a token budget or a kill left cells; the same spec resumes.
+    Returns with `complete` False when a stop or a token budget left cells; the same spec resumes.  Waits while
+    another process measures the same run.
     """
     identified = identify(context, spec)
     remember(context, identified)
+    with alone(context, identified.run.id):
+        return _measure(context, spec, identified)
+
+
+def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Evaluated:
     todo = _plan(context, spec, identified)
     driven = Driven(executed=0, stopped=False)
     context.bus.emit(

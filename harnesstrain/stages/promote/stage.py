@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harnesstrain.core.digests import digest
-from harnesstrain.core.errors import Unmeasurable
+from harnesstrain.core.errors import NotFound, Unmeasurable
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Decision, Promotion, Verdict
 from harnesstrain.core.registry import load as plugin
@@ -50,7 +50,10 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
     if why_not is not None:
         return Promoted(applied=False, commit=head, reason=why_not)
     if head == verdict.cand_commit:
-        return Promoted(applied=True, commit=head, reason="already the baseline")
+        before = [one for one in context.store.promotions() if one.verdict == verdict.id]
+        return Promoted(
+            applied=True, commit=head, reason="already the baseline", promotion=before[-1] if before else None
+        )
     if head != verdict.base_commit:
         reason = (
             f"{branch} stands at {head[:8]}, but the verdict was measured against {verdict.base_commit[:8]}; "
@@ -79,15 +82,25 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
 
 
 def repair(context: Context) -> tuple[Promotion, ...]:
-    """Finish promotions that a kill interrupted: the branch itself says whether it had moved."""
+    """Finish promotions that a kill interrupted: the branch itself says whether it had moved.
+
+    One that had moved may have left the user's files behind; they follow now, if they are clean.
+    """
     repaired = []
-    newest = {promotion.id: promotion for promotion in context.store.promotions()}
-    for promotion in newest.values():
+    for promotion in context.store.promotions():
         if promotion.state != INTENDED:
             continue
-        moved = context.repo.is_ancestor(promotion.new, context.repo.branch_head(promotion.branch))
-        state, reason = (DONE, "completed after an interruption") if moved else (REFUSED, "interrupted before it began")
-        final = promotion.model_copy(update={"state": state, "reason": reason})
+        reason = "interrupted before it began"
+        try:
+            head = context.repo.branch_head(promotion.branch)
+        except NotFound as gone:
+            head, reason = "", f"interrupted, and {gone.message} now"
+        moved = bool(head) and context.repo.is_ancestor(promotion.new, head)
+        if moved:
+            reason = "completed after an interruption"
+            if head == promotion.new:
+                reason = context.repo.promote(promotion.branch, promotion.new, promotion.old).reason or reason
+        final = promotion.model_copy(update={"state": DONE if moved else REFUSED, "reason": reason})
         context.store.put_promotion(final)
         repaired.append(final)
     return tuple(repaired)

@@ -13,7 +13,7 @@ from harnesstrain.stages.report.records import EpochRow
 from harnesstrain.stages.report.source import Records
 from harnesstrain.store.base import RunSummary
 
-OPEN = ("started", "proposed", "judged")
+OPEN = ("started",)
 """States of an epoch that the next `ht epoch` continues."""
 MARKS = {
     "promoted": "▲",
@@ -22,6 +22,7 @@ MARKS = {
     "unmeasurable": "?",
     "skipped": "○",
     "failed": "!",
+    "abandoned": "–",
     "candidate": "·",
 }
 """One glyph per state; a state is always written out beside it."""
@@ -47,7 +48,8 @@ class LogRow(Record):
     epoch: int | None
     """None: proposed by hand."""
     state: str
-    """promoted, selected, rejected, unmeasurable, skipped, failed, candidate (not judged yet), or an open epoch's."""
+    """promoted, selected, rejected, unmeasurable, skipped, failed, abandoned, candidate (not judged yet), or an open
+    epoch's."""
     candidate: str | None
     commit: str | None
     hypothesis: str
