@@ -42,8 +42,9 @@ def stage(context: Context, directory: Path, base: str, epoch: int | None, run_i
     if policy is not None:
         (directory / POLICY).write_bytes(policy)
     for rollout in rollouts:
-        page = _page(rollout, store.trace(rollout.id))
-        (directory / "tasks" / f"{rollout.task}.s{rollout.seed}.md").write_text(page, encoding="utf-8")
+        name = f"{rollout.task.replace('/', '_')}.s{rollout.seed}.md"
+        page = _page(rollout, store.trace(rollout.id) if rollout.trace else None)
+        (directory / "tasks" / name).write_text(page, encoding="utf-8")
     return Evidence(
         directory=directory,
         base=base,
@@ -88,11 +89,13 @@ def _summary(record: Run | None, rollouts: list[Rollout]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _page(rollout: Rollout, trace: Trace) -> str:
+def _page(rollout: Rollout, trace: Trace | None) -> str:
     outcome = rollout.outcome.value + (f" ({rollout.reason})" if rollout.reason else "")
     parts = [f"# {rollout.task}\n\nOutcome: {outcome}\n"]
     if rollout.detail and rollout.outcome.owner is not None and rollout.reward is None:
         parts.append(f"Detail: {rollout.detail}\n")
+    if trace is None:
+        return "\n".join([*parts, "Nothing was recorded of it.\n"])
     shown: set[str] = set()
     for step in trace.steps:
         parts.append(_step(step, trace, shown))

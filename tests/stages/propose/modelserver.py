@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -17,12 +17,14 @@ TOKENS = {"prompt": 1000, "cached": 200, "completion": 50}
 
 
 class ModelServer:
-    """`commands`: shell commands, one tool call each; None at the end: the last one again and again.
+    """`commands`: shell commands, one tool call each.  `forever`: the last one again and again.
 
-    `stall`: never answer.
+    `stall`: never answer.  `refuse`: answer with this status instead.
     """
 
-    def __init__(self, commands: Iterable[str] = (), *, forever: bool = False, stall: bool = False) -> None:
+    def __init__(
+        self, commands: Iterable[str] = (), *, forever: bool = False, stall: bool = False, refuse: int = 0
+    ) -> None:
         self.commands = list(commands)
         self.forever = forever
         self.received: list[str] = []
@@ -31,6 +33,7 @@ class ModelServer:
         """Set by the first request for a reply."""
         self.over = threading.Event()
         self.stall = stall
+        self.refuse = refuse
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -88,9 +91,13 @@ class ModelServer:
                 if out is None:
                     self.send_error(404)
                     return
+                kind = "text/event-stream"
+                if server.refuse:
+                    said = {"type": "authentication_error", "message": "no such key"}
+                    out, kind = json.dumps({"type": "error", "error": said}).encode(), "application/json"
                 try:
-                    self.send_response(200)
-                    self.send_header("content-type", "text/event-stream")
+                    self.send_response(server.refuse or 200)
+                    self.send_header("content-type", kind)
                     self.send_header("content-length", str(len(out)))
                     self.end_headers()
                     self.wfile.write(out)
@@ -155,6 +162,3 @@ def _responses(command: str | None, number: int) -> bytes:
             {"type": "response.completed", "response": {"id": f"resp_{number}", "usage": usage}},
         ]
     )
-
-
-Kind = Callable[[str | None, int], bytes]

@@ -37,9 +37,7 @@ def test_windows_line_ends_and_fences_are_understood() -> None:
     assert parse(text) == (Edit(path="a", search="x\n", replace="y\n"),)
 
 
-@pytest.mark.parametrize(
-    ("before", "why"), [("y = 1\n", "does not stand"), ("x = 1\nx = 1\n", "stands 2 times")]
-)
+@pytest.mark.parametrize(("before", "why"), [("y = 1\n", "does not stand"), ("x = 1\nx = 1\n", "stands 2 times")])
 def test_a_search_part_stands_exactly_once(tmp_path: Path, before: str, why: str) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.py").write_text(before)

@@ -135,7 +135,8 @@ class AgenticEstimator:
         cell.fill_home({**call.files, cell.prompt: prompt})
         allowed = Given(given.network, given.memory_mb, given.pids, given.binds)
         meter = backend.meter()
-        source = f"{backend.name} ({given.model})" if given.model else backend.name
+        model = backend.model or given.model
+        source = f"{backend.name} ({model})" if model else backend.name
         workshop.say(f"{source} works on it, at most {given.time_limit:g} seconds")
         ended = watch(
             cell.start(program, call.argv, call.env, keys, allowed),

@@ -44,6 +44,8 @@ class Backend(Protocol):
     """Also the program's, when nothing else is said."""
     program: str | None
     """A name on PATH, or a path."""
+    model: str | None
+    """The agent's model, when this object decides it."""
     keys: tuple[str, ...]
     """Variables that may hold its credential, passed on when nothing else is said."""
     reports: frozenset[str]
@@ -69,11 +71,12 @@ class ClaudeBackend:
     def __init__(self, *, program: str | None = None, model: str | None = None, base_url: str | None = None) -> None:
         """`base_url`: of an Anthropic-compatible server, with or without /v1."""
         self.program: str | None = program
-        self._model, self._base_url = model, base_url
+        self.model: str | None = model
+        self._base_url = base_url
 
     def call(self, ask: Ask) -> Call:
         """One prompt, every tool allowed (the jail bounds it), events as JSON lines."""
-        model, base_url = self._model or ask.model, self._base_url or ask.base_url
+        model, base_url = self.model or ask.model, self._base_url or ask.base_url
         argv = [
             "-p",
             ask.prompt,
@@ -115,11 +118,12 @@ class CodexBackend:
     def __init__(self, *, program: str | None = None, model: str | None = None, base_url: str | None = None) -> None:
         """`base_url`: of a server that speaks OpenAI's responses API, with or without /v1."""
         self.program: str | None = program
-        self._model, self._base_url = model, base_url
+        self.model: str | None = model
+        self._base_url = base_url
 
     def call(self, ask: Ask) -> Call:
         """One prompt, its own sandbox off (the jail bounds it), events as JSON lines."""
-        model, base_url = self._model or ask.model, self._base_url or ask.base_url
+        model, base_url = self.model or ask.model, self._base_url or ask.base_url
         argv = ("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", ask.prompt)
         lines = [f"model = {json.dumps(model)}"] if model else []
         provider = []
@@ -140,6 +144,7 @@ class CommandBackend:
     """Any program, called by a template with {prompt}, {prompt_file}, {harness}, {evidence} and {out}."""
 
     name = "command"
+    model: str | None = None
     keys: tuple[str, ...] = ()
     reports: frozenset[str] = frozenset()
     logs: str | None = None

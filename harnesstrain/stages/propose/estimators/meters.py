@@ -18,6 +18,8 @@ from harnesstrain.core.records.llm import Usage
 
 LINE = 8 * 1024 * 1024
 """Bytes of the longest line that is read; longer ones are kept in the transcript only."""
+REFUSED = (401, 403)
+"""Answers of a model server that no retry changes."""
 SLICE = 4 * 1024 * 1024
 """Bytes of session logs read at a time."""
 
@@ -31,7 +33,9 @@ class Meter:
         self.last = ""
         """Its last message."""
         self.trouble: str | None = None
-        """What the agent says went wrong, if it says so."""
+        """What the agent says went wrong, until it goes on."""
+        self.refused: str | None = None
+        """Why its model server will never answer it, if it says so."""
 
     @property
     def usage(self) -> Usage:
@@ -74,16 +78,20 @@ class ClaudeMeter(Meter):
         return len(self._replies)
 
     def read(self, event: dict[str, Any], source: str) -> None:
-        """`assistant`: one block of a reply; `result`: the end."""
+        """`assistant`: one block of a reply; `api_retry`: a failed call; `result`: the end."""
         if event["type"] == "assistant":
             message = event["message"]
             texts = [part["text"] for part in message["content"] if part.get("type") == "text"]
             self.last = texts[-1] if texts else self.last
             if message.get("model") == "<synthetic>":
                 return
+            self.trouble = None
             usage = _claude(message["usage"])
             known = self._replies.get(message["id"], Usage())
             self._replies[message["id"]] = max(known, usage, key=lambda one: one.total)
+        elif event.get("subtype") == "api_retry":
+            self.trouble = f"{event['error']} ({event['error_status']})"
+            self.refused = self.trouble if event["error_status"] in REFUSED else None
         elif event["type"] == "result" and not source:
             models = event.get("modelUsage") or {}
             by_model = [_claude_model(one) for one in models.values()] or [_claude(event["usage"])]

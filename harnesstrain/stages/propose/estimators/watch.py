@@ -203,6 +203,8 @@ class _Guard:
             if _size(self._written, most) > most:
                 return f"it wrote more than {self._bounds.disk_mb} MB (disk_mb)"
             self._look = now + 4 * (time.monotonic() - now) + 1.0
+        if self._meter.refused is not None:
+            return f"its model server refuses it: {self._meter.refused}"
         return self.spent()
 
     def spent(self) -> str | None:

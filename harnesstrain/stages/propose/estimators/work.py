@@ -91,8 +91,10 @@ class Work:
         if ended.why == STOPPED:
             raise Incomplete("stopped while the agent worked", hint="the same command goes on from here")
         if ended.why is not None:
-            hint = "raise the limit in [estimator.agent], or ask for less in program.md"
-            raise self.failure(f"{self.source} was ended: {ended.why}", hint)
+            trouble = self.meter.trouble
+            more = f"; it last said: {trouble}" if trouble and trouble not in ended.why else ""
+            hint = "check its key and base_url" if self.meter.refused else "raise the limit in [estimator.agent]"
+            raise self.failure(f"{self.source} was ended: {ended.why}{more}", hint)
         if not ended.stdout and ended.stderr.startswith(("confinement: ", "bwrap: ")):
             msg = f"the jail of the agent could not be made: {first_line(ended.stderr)}"
             raise Prerequisite(msg, hint="`ht doctor` says more")
