@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harnesstrain.core import launcher
+from harnesstrain.core import launcher, seccomp
 
 _START = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(sys.argv[2])"
 """Imports the launcher alone, from its compiled form: it starts before every confined process."""
@@ -95,13 +95,11 @@ class Confinement:
     as_pid_1: bool = False
     """The command is pid 1 itself and reaps; else a small init is."""
     nested: bool = False
-    """May make namespaces of its own (an agent that sandboxes its own commands)."""
+    """May make namespaces of its own (an agent that sandboxes its own commands); no system call is denied then."""
     system: bool = True
     """Show the host's read-only system directories (/usr, /bin, /lib…)."""
     root: Overlay | None = None
     """A writable root; None: a read-only empty one."""
-    seccomp: Path | None = None
-    """Compiled filter to load."""
 
 
 def launch_argv(confinement: Confinement) -> list[str]:
@@ -115,6 +113,7 @@ def launch_argv(confinement: Confinement) -> list[str]:
         spec["files"] = {**_accounts(confinement.inner_uid), **confinement.files}
     spec["bwrap"] = bubblewrap() or "bwrap"
     spec["owner"] = os.getpid()
+    spec["seccomp"] = b"" if confinement.nested else seccomp.program()
     folder = str(Path(launcher.__file__).parent)
     return [sys.executable, "-I", "-S", "-c", _START, folder, marshal.dumps(_plain(spec)).hex()]
 

@@ -333,8 +333,9 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> No
     argv += [] if spec["nested"] else ["--disable-userns"]
     argv += ["--uid", inner, "--gid", inner, "--hostname", spec["hostname"], "--cap-drop", "ALL"]
     if spec["seccomp"]:
-        fd = os.open(spec["seccomp"], os.O_RDONLY)
-        os.set_inheritable(fd, True)
+        fd = os.memfd_create("seccomp", 0)
+        os.write(fd, spec["seccomp"])
+        os.lseek(fd, 0, os.SEEK_SET)
         argv += ["--seccomp", str(fd)]
     argv += [*args, "--chdir", spec["cwd"], "--", *command]
     os.execve(spec["bwrap"], argv, {**spec["env"], **inherited})

@@ -17,11 +17,12 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from harnesstrain.core import seccomp
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import SandboxFailure, Unsupported
 from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdentity
 from harnesstrain.core.records.task import Environment
-from harnesstrain.sandbox import bundle, pins, seccomp
+from harnesstrain.sandbox import bundle, pins
 from harnesstrain.sandbox.engine import SocketChannel, connect, is_orphan, owner_labels, reason_against, translated
 from harnesstrain.sandbox.images import Images
 from harnesstrain.sandbox.layers import LOCKS
