@@ -192,7 +192,7 @@ def _forced(choice: Any, offered: Sequence[Mapping[str, Any]]) -> str:
     if not offered:
         raise BadRequest("tool_choice asks for a tool but none is offered")
     if choice == "required":
-        return "<tool_call>\n"
+        return '<tool_call>\n{"name": "'
     function = choice.get("function") if isinstance(choice, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if name not in [tool["function"]["name"] for tool in offered]:

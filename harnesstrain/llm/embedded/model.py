@@ -13,7 +13,7 @@ from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Sampling,
 from harnesstrain.llm.embedded import chatml, library
 from harnesstrain.llm.embedded.jobs import CELL_PADDING, CHUNK, PROFILE, Completion, Setup
 from harnesstrain.llm.embedded.pool import Pool
-from harnesstrain.llm.embedded.toolcalls import calls_in
+from harnesstrain.llm.embedded.toolcalls import CALL_END, calls_in
 from harnesstrain.llm.models.shelf import ModelFile
 
 CONTEXT_LENGTH = 8192
@@ -124,8 +124,13 @@ class EmbeddedModel:
 
 
 def reply(request: LlmRequest, prompt: chatml.Prompt, done: Completion) -> Reply:
-    """A completion as a Reply.  Calls are read only when tools were offered; the raw text is always the content."""
+    """A completion as a Reply.  Calls are read only when tools were offered; the raw text is always the content.
+
+    A required call's block is opened by the prompt; it is closed here when the model ended without closing it.
+    """
     content = prompt.forced + done.text
+    if prompt.forced and done.finish == "stop" and CALL_END not in done.text:
+        content += f"\n{CALL_END}"
     offered = bool(request.tools) and request.tool_choice != "none"
     calls = calls_in(content, salt=prompt.text) if offered else ()
     return Reply(

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 from harnesstrain.core.digests import digest
 from harnesstrain.core.records.llm import ToolCall
 
+CALL_END = "</tool_call>"
+"""What closes a block."""
+
 _BLOCK = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()

@@ -149,6 +149,17 @@ def test_a_required_tool_call_begins_the_reply(small_model):
     assert [call.name for call in answer.tool_calls] in ([], ["run"])
 
 
+def test_a_required_block_is_closed_when_the_model_only_ends():
+    forced = Prompt(turns=("a",), forced='<tool_call>\n{"name": "')
+    asked = request("x").model_copy(update={"tools": (TOOL,), "tool_choice": "required"})
+    done = Completion(
+        text='run", "arguments": {}}', tokens=(1,), logprobs=None, finish="stop", prompt_tokens=3, reused=0, seconds=0.5
+    )
+    assert [call.name for call in reply(asked, forced, done).tool_calls] == ["run"]
+    cut = done.model_copy(update={"finish": "length"})
+    assert (reply(asked, forced, cut).tool_calls, reply(asked, forced, cut).finish_reason) == ((), "length")
+
+
 def test_calls_are_read_only_when_tools_were_offered():
     text = 'Now.\n<tool_call>\n{"name": "run", "arguments": {"command": "ls"}}\n</tool_call>'
     done = Completion(text=text, tokens=(1,), logprobs=None, finish="stop", prompt_tokens=3, reused=0, seconds=0.5)
