@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harnesstrain.core.records.verdict import Decision, Verdict
+from harnesstrain.core.records.verdict import Verdict
 
 
 class GreedyMonotonic:
@@ -12,8 +12,4 @@ class GreedyMonotonic:
 
     def decide(self, verdict: Verdict) -> str | None:
         """Promote when selected with a negative loss."""
-        if verdict.decision is Decision.UNMEASURABLE:
-            return f"unmeasurable: {verdict.sentence}"
-        if not verdict.selected or verdict.loss >= 0:
-            return f"rejected: {verdict.sentence}"
-        return None
+        return None if verdict.selected and verdict.loss < 0 else verdict.sentence
