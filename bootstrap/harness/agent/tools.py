@@ -7,8 +7,16 @@ TIMEOUT = 60
 
 
 def execute(ep, command):
-    """Run `command` in the environment of `ep` and return what the model is shown."""
-    return observation(ep.run(command, timeout=TIMEOUT)) + effects(ep)
+    """Do `command` in the environment of `ep` and return what the model is shown."""
+    return observation(run(ep, command)) + effects(ep)
+
+
+def run(ep, command):
+    """The result of `command`.
+
+    Thin: it runs as the model wrote it.
+    """
+    return ep.run(command, timeout=TIMEOUT)
 
 
 def observation(result):

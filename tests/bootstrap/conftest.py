@@ -1,0 +1,46 @@
+"""Working copies of the shipped harness, with patches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harnesstrain.core.resources import shipped
+from harnesstrain.harness.patching import apply_patch
+from harnesstrain.harness.template import create
+
+PATCHES = sorted((shipped("bootstrap") / "patches").glob("*.patch"))
+
+
+def patch(name: str) -> Path:
+    """The patch of that name, whatever its number."""
+    found = [path for path in PATCHES if path.stem.split("-", 1)[1] == name]
+    assert len(found) == 1, f"no single patch is called {name}"
+    return found[0]
+
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """make("a", "b") is a harness repo as `ht init` writes it, with the patches a and b applied."""
+
+    def harness(*names: str) -> Path:
+        directory = tmp_path / "harness" / ("+".join(names) or "baseline")
+        create(directory)
+        for name in names:
+            apply_patch(directory, patch(name))
+        return directory
+
+    return harness
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    """An empty directory for a harness's commands."""
+    directory = tmp_path / "app"
+    directory.mkdir()
+    return directory
