@@ -25,14 +25,22 @@ def jailed() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[MakeProject]:
-    """Makes projects from the text of ht.toml; `tiny`: a harness without tests instead of the shipped one."""
+    """Makes projects from the text of ht.toml.
+
+    `tiny`: a harness without tests instead of the shipped one; `manifest`: more of its harness.toml.
+    """
     made: list[Project] = []
 
     def make(
-        toml: str, *, tiny: bool = True, environ: dict[str, str] | None = None, policy: str = "Keep it simple.\n"
+        toml: str,
+        *,
+        tiny: bool = True,
+        environ: dict[str, str] | None = None,
+        policy: str = "Keep it simple.\n",
+        manifest: str = "",
     ) -> Project:
         place = tmp_path / f"repo{len(made)}"
-        one = Project(place, toml, tiny=tiny, environ=environ or {}, policy=policy)
+        one = Project(place, toml, tiny=tiny, environ=environ or {}, policy=policy, manifest=manifest)
         made.append(one)
         return one
 

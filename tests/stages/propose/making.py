@@ -49,7 +49,9 @@ class Heard:
 class Project:
     """A harness repo with its settings, opened."""
 
-    def __init__(self, root: Path, toml: str, *, tiny: bool, environ: Mapping[str, str], policy: str) -> None:
+    def __init__(
+        self, root: Path, toml: str, *, tiny: bool, environ: Mapping[str, str], policy: str, manifest: str
+    ) -> None:
         self.root = root
         self.environ = {"PATH": os.environ["PATH"], "CANARY": CANARY, **environ}
         self.heard = Heard()
@@ -59,7 +61,7 @@ class Project:
             source = root.parent / f"{root.name}-source"
             for name, text in TINY_FILES.items():
                 (source / name).parent.mkdir(parents=True, exist_ok=True)
-                (source / name).write_text(text)
+                (source / name).write_text(text + (manifest if name == "harness.toml" else ""))
         extra = {"ht.toml": toml, **({"program.md": policy} if tiny else {})}
         self.base = template.create(root, source=source, extra={name: text.encode() for name, text in extra.items()})
         if source is not None:

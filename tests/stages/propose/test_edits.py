@@ -61,3 +61,15 @@ def test_a_file_that_is_there_is_not_overwritten_by_an_empty_search(tmp_path: Pa
     (tmp_path / "new.txt").write_text("mine\n")
     with pytest.raises(EditRefused, match="not empty"):
         apply(tmp_path, (Edit(path="new.txt", search="", replace="x"),))
+
+
+def test_line_ends_of_the_file_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    (tmp_path / "b.txt").write_bytes(b"one\r\ntwo\nthree\n")
+    apply(tmp_path, (Edit(path="a.txt", search="two\n", replace="2\n3\n"),))
+    apply(tmp_path, (Edit(path="b.txt", search="two\n", replace="2\n"),))
+    assert (tmp_path / "a.txt").read_bytes() == b"one\r\n2\r\n3\r\n"
+    assert (tmp_path / "b.txt").read_bytes() == b"one\r\n2\nthree\n"
+    assert parse("FILE: ./a\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE") == (
+        Edit(path="a", search="", replace="x\n"),
+    )

@@ -5,6 +5,7 @@ base, ledger and evidence, harness, llm, core.
 
 patches.py    `patches`: a directory of patches, each tried once, in order
 llm.py        `llm`: one model that writes search/replace edits
+briefs.py     what a plain model is told, cut to its context
 edits.py      search/replace edits: parsing and applying
 agent.py      `agent`: an agent CLI in a jailed worktree, and its options
 backends.py   how Claude Code, Codex or any command is called

@@ -40,7 +40,7 @@ def parse(reply: str) -> tuple[Edit, ...]:
     """The edits in a model's reply, in order."""
     text = reply.replace("\r\n", "\n")
     return tuple(
-        Edit(path=found["path"].strip("`"), search=found["search"], replace=found["replace"])
+        Edit(path=found["path"].strip("`").removeprefix("./"), search=found["search"], replace=found["replace"])
         for found in _BLOCK.finditer(text)
     )
 
@@ -56,7 +56,8 @@ def apply(worktree: Path, edits: tuple[Edit, ...]) -> None:
         changed[target] = _replaced(before, edit)
     for target, text in changed.items():
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        windows = _windows(target.read_bytes()) if target.exists() else False
+        target.write_bytes((text.replace("\n", "\r\n") if windows else text).encode())
 
 
 def _replaced(before: str, edit: Edit) -> str:
@@ -95,7 +96,13 @@ def _read(target: Path, path: str) -> str:
         msg = f"{path!r} is not a file"
         raise EditRefused(msg)
     try:
-        return target.read_text(encoding="utf-8")
+        data = target.read_bytes()
+        return data.replace(b"\r\n", b"\n").decode() if _windows(data) else data.decode()
     except UnicodeDecodeError as error:
         msg = f"{path!r} is not a text file"
         raise EditRefused(msg) from error
+
+
+def _windows(data: bytes) -> bool:
+    """Whether every line ends as on Windows."""
+    return b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
