@@ -17,5 +17,6 @@ leftovers.py    byte code that is no part of a directory's content
 resources.py    where shipped files lie (migrations, tasksets, bootstrap)
 confinement.py  what an untrusted process may see and use; starting it so
 seccomp.py      the system calls that no confined process needs
+cgroups.py      control groups: bounds for all processes of a confinement together
 launcher.py     the confined process's parent: mounts, limits, dropping root, clean-up
 """

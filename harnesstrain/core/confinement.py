@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harnesstrain.core import launcher, seccomp
+from harnesstrain.core import cgroups, seccomp
 
 _START = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(sys.argv[2])"
 """Imports the launcher alone, from its compiled form: it starts before every confined process."""
@@ -92,6 +92,10 @@ class Confinement:
     """Host user it runs as when the starter is root."""
     inner_uid: int = 1000
     """User it believes to be."""
+    uids: int = 1
+    """Users it may become, from `uid` on.  More than one needs a starter that is root; else it is one."""
+    capabilities: tuple[str, ...] = ()
+    """What its root may do among those users, e.g. CAP_CHOWN."""
     as_pid_1: bool = False
     """The command is pid 1 itself and reaps; else a small init is."""
     nested: bool = False
@@ -114,7 +118,7 @@ def launch_argv(confinement: Confinement) -> list[str]:
     spec["bwrap"] = bubblewrap() or "bwrap"
     spec["owner"] = os.getpid()
     spec["seccomp"] = b"" if confinement.nested else seccomp.program()
-    folder = str(Path(launcher.__file__).parent)
+    folder = str(Path(__file__).parent)
     return [sys.executable, "-I", "-S", "-c", _START, folder, marshal.dumps(_plain(spec)).hex()]
 
 
@@ -177,4 +181,4 @@ def unavailable() -> str | None:
 @functools.cache
 def bounds_memory() -> bool:
     """Whether `memory_mb` bounds all processes together (a control group), not each alone."""
-    return sys.platform == "linux" and os.geteuid() == 0 and {"memory", "pids"} <= launcher.controllers().keys()
+    return sys.platform == "linux" and os.geteuid() == 0 and {"memory", "pids"} <= cgroups.controllers().keys()

@@ -20,10 +20,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from harnesstrain.core import cgroups
+else:
+    import cgroups  # beside this file: the launcher runs without the package
+
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 PR_SET_CHILD_SUBREAPER = 36
 MS_REC, MS_SLAVE = 0x4000, 0x80000
-MNT_DETACH = 2
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE, AT_RECURSIVE, AT_EMPTY_PATH, AT_FDCWD = 1, 0x8000, 0x1000, -100
 MOVE_FROM_FD = 4
@@ -37,7 +40,6 @@ FAILED = 125
 
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ca-certificates", "pki", "mime.types")
 ETC_NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
-GROUP = "harnesstrain"
 STAGES = ("/mnt", "/media", "/srv", "/opt", "/tmp")
 """Where the mounts are made, in a namespace of their own; the first that hides nothing."""
 
@@ -52,83 +54,9 @@ def _call(name: str, *args: Any) -> int:
     return result
 
 
-def _read(path: str) -> str:
-    with open(path) as file:
-        return file.read()
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-
-
 def _mount(kind: str, target: str, options: str = "", flags: int = 0) -> None:
     fstype = kind.encode() if kind else None
     _call("mount", kind.encode() or b"none", target.encode(), fstype, flags, options.encode() or None)
-
-
-# --- control groups -------------------------------------------------------------------------------------------------
-
-
-def controllers() -> dict[str, tuple[str, int]]:
-    """Where a group can be made for each usable controller: its directory and the hierarchy's version."""
-    found: dict[str, tuple[str, int]] = {}
-    for line in _read("/proc/self/mounts").splitlines():
-        _, place, kind, options, *_ = line.split(" ")
-        if kind == "cgroup":
-            for name in {"memory", "pids", "cpu"} & set(options.split(",")):
-                found[name] = (place, 1)
-        elif kind == "cgroup2":
-            with contextlib.suppress(OSError):
-                for name in {"memory", "pids", "cpu"} & set(_read(f"{place}/cgroup.controllers").split()):
-                    found.setdefault(name, (place, 2))
-    return {name: where for name, where in found.items() if os.access(where[0], os.W_OK)}
-
-
-def _settings(spec: dict[str, Any], version: int) -> dict[str, list[tuple[str, str]]]:
-    memory = spec["memory_mb"]
-    wanted: dict[str, list[tuple[str, str]]] = {}
-    if memory:
-        size = str(memory * MEGABYTE)
-        wanted["memory"] = (
-            [("memory.limit_in_bytes", size), ("memory.memsw.limit_in_bytes", size)]
-            if version == 1
-            else [("memory.max", size), ("memory.swap.max", "0")]
-        )
-    if spec["pids"]:
-        wanted["pids"] = [("pids.max", str(spec["pids"]))]
-    if spec["cpus"]:
-        quota = str(int(spec["cpus"] * 100_000))
-        wanted["cpu"] = [("cpu.cfs_quota_us", quota)] if version == 1 else [("cpu.max", f"{quota} 100000")]
-    return wanted
-
-
-def make_groups(spec: dict[str, Any]) -> dict[str, str]:
-    """One group per wanted controller, by controller; those that cannot be made are left out."""
-    made: dict[str, str] = {}
-    name = f"{GROUP}-{spec['owner']}-{os.urandom(4).hex()}"
-    for controller, (place, version) in controllers().items():
-        settings = _settings(spec, version).get(controller)
-        if not settings:
-            continue
-        group = f"{place}/{name}"
-        try:
-            if version == 2 and controller not in _read(f"{place}/cgroup.subtree_control").split():
-                _write(f"{place}/cgroup.subtree_control", f"+{controller}")
-            os.makedirs(group, exist_ok=True)
-            _write(f"{group}/{settings[0][0]}", settings[0][1])
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.rmdir(group)
-            continue
-        for file, value in settings[1:]:
-            with contextlib.suppress(OSError):  # no swap accounting: nothing to bound
-                _write(f"{group}/{file}", value)
-        made[controller] = group
-    return made
-
-
-# --- mounts ---------------------------------------------------------------------------------------------------------
 
 
 def _own_namespaces(heir_of: int | None) -> bool:
@@ -144,19 +72,22 @@ def _own_namespaces(heir_of: int | None) -> bool:
     uid, gid = os.geteuid(), os.getegid()
     _call("unshare", CLONE_NEWNS if root else CLONE_NEWNS | CLONE_NEWUSER)
     if not root:
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"0 {uid} 1")
-        _write("/proc/self/gid_map", f"0 {gid} 1")
+        cgroups.write("/proc/self/setgroups", "deny")
+        cgroups.write("/proc/self/uid_map", f"0 {uid} 1")
+        cgroups.write("/proc/self/gid_map", f"0 {gid} 1")
     _mount("", "/", flags=MS_REC | MS_SLAVE)
     return root
 
 
-def _swapped_owners(uid: int) -> int:
-    """A user namespace in which root and `uid` have changed places, for id-mapped mounts."""
+def _user_namespace(lines: str, creator: int = 0) -> int:
+    """A user namespace with the id map `lines`, owned by the host user `creator`."""
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            if creator:
+                os.setresgid(creator, creator, creator)
+                os.setresuid(creator, creator, creator)
             _call("unshare", CLONE_NEWUSER)
             os.write(ready[1], b"1")
             os.close(go[1])
@@ -165,15 +96,19 @@ def _swapped_owners(uid: int) -> int:
             os._exit(0)
     os.close(ready[1])
     os.read(ready[0], 1)
-    lines = f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}"
     try:
-        _write(f"/proc/{child}/uid_map", lines)
-        _write(f"/proc/{child}/gid_map", lines)
+        cgroups.write(f"/proc/{child}/uid_map", lines)
+        cgroups.write(f"/proc/{child}/gid_map", lines)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     finally:
         for fd in (ready[0], *go):
             os.close(fd)
         os.waitpid(child, 0)
+
+
+def _swapped_owners(uid: int) -> int:
+    """A user namespace in which root and `uid` have changed places, for id-mapped mounts."""
+    return _user_namespace(f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}")
 
 
 def _tree(source: str, owners: int | None, writable: bool) -> int:
@@ -197,7 +132,7 @@ def _place(tree: int, source: str, target: str) -> None:
     if os.path.isdir(source):
         os.mkdir(target)
     else:
-        _write(target, "")
+        cgroups.write(target, "")
     _call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_FROM_FD)
     os.close(tree)
 
@@ -232,6 +167,18 @@ def _stage_place(sources: list[str]) -> str:
     raise OSError(f"none of {', '.join(STAGES)} can hold the mounts")
 
 
+def _generation(place: str) -> tuple[list[str], str]:
+    """The changes this root inherits, topmost first, and a directory of its own.  Forks share the stage's names."""
+    earlier = sorted((int(name[1:]) for name in os.listdir(place)), reverse=True)
+    changes = [f"{place}/g{number}/changes/fs" for number in earlier]
+    number = earlier[0] + 1 if earlier else 0
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{place}/g{number}")
+            return [path for path in changes if os.path.isdir(path)], f"{place}/g{number}"
+        number += 1
+
+
 def stage(spec: dict[str, Any]) -> list[str]:
     """Make every mount; returns bubblewrap's arguments."""
     heir_of = spec["root"]["heir_of"] if spec["root"] else None
@@ -245,10 +192,7 @@ def stage(spec: dict[str, Any]) -> list[str]:
     place = _stage_place([bind["source"] for bind in binds] + [path for path in layers if path])
     if not heir_of:
         _mount("tmpfs", place, "mode=0755,size=64m")
-    generation = len(os.listdir(place))
-    above = [f"{place}/g{number}/changes/fs" for number in reversed(range(generation))]
-    here = f"{place}/g{generation}"
-    os.mkdir(here)
+    above, here = _generation(place)
 
     args: list[str] = []
     if spec["root"]:
@@ -262,7 +206,7 @@ def stage(spec: dict[str, Any]) -> list[str]:
     args += ["--remount-ro", "/dev"]
     for number, (target, text) in enumerate(spec["files"].items()):
         file = f"{here}/f{number}"
-        _write(file, text)
+        cgroups.write(file, text)
         args += ["--ro-bind", file, target]
     for target in spec["tmpfs"]:
         args += ["--perms", "1777", "--size", str(spec["tmpfs_mb"] * MEGABYTE), "--tmpfs", target]
@@ -289,9 +233,6 @@ def _system(spec: dict[str, Any]) -> list[str]:
     return args
 
 
-# --- the child ------------------------------------------------------------------------------------------------------
-
-
 def _limit(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -300,7 +241,7 @@ def _limit(kind: int, value: int) -> None:
 
 def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> NoReturn:
     for group in groups.values():
-        _write(f"{group}/cgroup.procs", "0")
+        cgroups.write(f"{group}/cgroup.procs", "0")
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, spec["open_files"])
     if spec["file_mb"]:
@@ -312,7 +253,9 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> No
     if spec["cpu_list"]:
         os.sched_setaffinity(0, spec["cpu_list"])
     with contextlib.suppress(OSError):
-        _write("/proc/self/oom_score_adj", "500")
+        cgroups.write("/proc/self/oom_score_adj", "500")
+    many = spec["real_root"] and spec["uids"] > 1
+    users = _user_namespace(f"0 {spec['uid']} {spec['uids']}", spec["uid"]) if many else -1
     inherited = {name: os.environ[name] for name in spec["inherit"] if name in os.environ}
     if spec["real_root"]:
         os.setgroups([])
@@ -328,10 +271,16 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> No
             str(spec["pids"]),
             *command,
         ]
-    argv = [spec["bwrap"], "--unshare-all", "--unshare-user", *(["--share-net"] if spec["network"] else [])]
+    argv = [spec["bwrap"], "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    argv += [] if spec["network"] else ["--unshare-net"]
     argv += ["--new-session", "--die-with-parent", *(["--as-pid-1"] if spec["as_pid_1"] else [])]
-    argv += [] if spec["nested"] else ["--disable-userns"]
+    if many:
+        os.set_inheritable(users, True)
+        argv += ["--userns", str(users)]
+    else:
+        argv += ["--unshare-user", *([] if spec["nested"] else ["--disable-userns"])]
     argv += ["--uid", inner, "--gid", inner, "--hostname", spec["hostname"], "--cap-drop", "ALL"]
+    argv += [word for name in spec["capabilities"] if many for word in ("--cap-add", name)]
     if spec["seccomp"]:
         fd = os.memfd_create("seccomp", 0)
         os.write(fd, spec["seccomp"])
@@ -377,16 +326,17 @@ def main(text: str) -> NoReturn:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         os.umask(0o022)
         args = stage(spec)
-        groups = make_groups(spec) if spec["real_root"] else {}
+        groups = cgroups.make(spec) if spec["real_root"] else {}
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         child = os.fork()
         if child == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             _become(spec, args, groups)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         code = _watch(child, spec["owner"])
     except OSError as error:
         os.write(2, f"confinement: {error}\n".encode())
     finally:
-        for group in set(groups.values()):
-            with contextlib.suppress(OSError):
-                os.rmdir(group)
+        cgroups.remove(groups)
         os._exit(code)

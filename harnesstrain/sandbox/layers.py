@@ -33,7 +33,10 @@ class Layers:
     def find(self, digest: str) -> Path | None:
         """The layer of that digest, if it is there."""
         path = self.root / digest
-        return path if (path / "facts.json").is_file() else None
+        try:
+            return path if (path / "facts.json").is_file() else None
+        except OSError as error:
+            raise Prerequisite(f"{path} cannot be read: {error.strerror}", hint="choose another cache_dir") from error
 
     def facts(self, layer: Path) -> dict[str, Any]:
         """What its builder noted."""

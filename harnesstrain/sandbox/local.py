@@ -20,6 +20,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from harnesstrain.core import cgroups
 from harnesstrain.core.confinement import PROGRAMS, Confinement, Overlay, bounds_memory, launch_argv, unavailable
 from harnesstrain.core.digests import digest, digest_tree
 from harnesstrain.core.errors import Prerequisite, SandboxFailure, Unsupported
@@ -31,10 +32,12 @@ from harnesstrain.sandbox.layers import Layers
 from harnesstrain.sandbox.session import AgentSession
 from harnesstrain.sandbox.wire import Agent, PipeChannel
 
-BUILDER = 1
+BUILDER = 2
 """Version of how layers are built."""
-SANDBOX_UID = 58232
-"""Host user that owns the sandbox's files when the driver is root."""
+SANDBOX_UID, SANDBOX_UIDS = 1_500_000_000, 65_536
+"""Host users that are the sandbox's own when the driver is root; the first is its root."""
+CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETUID", "CAP_SETGID")
+"""What root may do inside, as in a container; only to the sandbox's own users and files."""
 MEMORY_MB, STORAGE_MB = 2048, 1024
 """Bounds when neither the task nor the regime names any."""
 PYTHON = "/usr/bin/python3"
@@ -113,8 +116,8 @@ class LocalSandbox:
         return session
 
     def sweep(self) -> int:
-        """Remove unfinished layers of dead builders."""
-        return self.layers.sweep()
+        """Remove unfinished layers and empty control groups of dead drivers."""
+        return self.layers.sweep() + (cgroups.sweep() if os.geteuid() == 0 else 0)
 
     def close(self) -> None:
         """End every open session."""
@@ -131,7 +134,8 @@ class LocalSandbox:
         if environment.context is None:
             return dockerfile.Recipe((), "/", {}, "")
         recipe = dockerfile.parse(environment.context, {**pins.ENVIRONMENT, "PATH": PROGRAMS})
-        dockerfile.only_root(recipe, environment.user)
+        if os.geteuid() != 0:
+            dockerfile.only_root(recipe, environment.user)
         return recipe
 
     def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:
@@ -199,6 +203,8 @@ class LocalSandbox:
             cpu_list=tuple(usable[(first + number) % len(usable)] for number in range(count)),
             uid=self._owner,
             inner_uid=0,
+            uids=SANDBOX_UIDS,
+            capabilities=CAPABILITIES,
             as_pid_1=True,
             root=root,
         )
@@ -249,16 +255,13 @@ class LocalSession(AgentSession):
 
         A fork holds files only: processes that still run are ended first.
         """
-        self._writable()
+        if self._closed:
+            raise SandboxFailure("the sandbox session is closed")
         root = self._confinement.root
         assert root is not None
         self.agent.kill()
         heir = replace(root, upper=None, heir_of=self.launcher)
         self.sealed = True
-        try:
-            fork = LocalSession(self._sandbox, replace(self._confinement, root=heir), self.output_bytes)
-        except BaseException:
-            self.sealed = False
-            raise
+        fork = LocalSession(self._sandbox, replace(self._confinement, root=heir), self.output_bytes)
         fork.workdir, fork.user = self.workdir, self.user
         return fork

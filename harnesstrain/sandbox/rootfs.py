@@ -15,7 +15,7 @@ from pathlib import Path
 from harnesstrain.core.digests import digest, digest_bytes
 from harnesstrain.sandbox.pins import HOSTNAME, cpu_files
 
-LAYOUT = 1
+LAYOUT = 3
 """Version of what is generated here."""
 
 SYSTEM_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -24,7 +24,10 @@ FOLDERS = (
     *("var/lib", "var/log", "var/cache", "dev/shm", "tmp", "var/tmp"),
 )
 STICKY = ("tmp", "var/tmp", "dev/shm")
-FROM_HOST = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "mime.types", "magic", "perl")
+FROM_HOST = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "mime.types", "magic", "perl"),
+    *("login.defs", "default/useradd", "skel", "pam.d", "security", "adduser.conf", "deluser.conf"),
+)
 """Below /etc: what the programs in /usr need.  Only what everybody may read."""
 PACKAGE_LISTS = ("var/lib/dpkg/status", "lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm")
 PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "usr/local/bin", "usr/local/sbin")
@@ -71,6 +74,7 @@ def generate(target: Path, host: Path = Path("/")) -> None:
         file = target / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+    (target / "etc/shadow").chmod(0o640)
     (target / "etc/os-release").symlink_to("../usr/lib/os-release")
     (target / "etc/mtab").symlink_to("/proc/self/mounts")
     (target / "var/run").symlink_to("/run")
@@ -91,7 +95,7 @@ def _etc() -> dict[str, str]:
     return {
         "/etc/passwd": passwd,
         "/etc/group": "".join(f"{name}:x:{gid}:\n" for name, gid in GROUPS),
-        "/etc/shadow": "".join(f"{name}:*:0:0:99999:7:::\n" for name, *_ in ACCOUNTS),
+        "/etc/shadow": "".join(f"{name}:*:19000:0:99999:7:::\n" for name, *_ in ACCOUNTS),
         "/etc/hostname": f"{HOSTNAME}\n",
         "/etc/hosts": f"127.0.0.1\tlocalhost {HOSTNAME}\n::1\tlocalhost\n",
         "/etc/resolv.conf": "",
