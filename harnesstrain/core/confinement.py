@@ -178,6 +178,18 @@ def unavailable() -> str | None:
     return None
 
 
+def maps_owners(place: Path) -> bool:
+    """Whether `place` can be shown to the confined user as its own; else only what JAIL_UID owns is writable.
+
+    Asked of a machine where a process can be confined.
+    """
+    if os.geteuid() != 0:
+        return True
+    argv = launch_argv(Confinement(command=("true",), binds=(Bind(place, "/probe", writable=True),)))
+    probe = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+    return probe.returncode == 0
+
+
 @functools.cache
 def bounds_memory() -> bool:
     """Whether `memory_mb` bounds all processes together (a control group), not each alone."""

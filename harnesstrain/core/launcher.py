@@ -111,8 +111,11 @@ def _swapped_owners(uid: int) -> int:
     return _user_namespace(f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}")
 
 
-def _tree(source: str, owners: int | None, writable: bool) -> int:
-    """A detached copy of the mounts at `source`, its owners mapped where the file system can."""
+def _tree(source: str, owners: int | None, writable: bool, owner: int) -> int:
+    """A detached copy of the mounts at `source`, its owners mapped where the file system can.
+
+    Where it cannot, what is writable has to be the confined user's own already.
+    """
     try:
         tree = _call("syscall", OPEN_TREE, AT_FDCWD, source.encode(), OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC)
     except OSError as error:
@@ -122,7 +125,7 @@ def _tree(source: str, owners: int | None, writable: bool) -> int:
         try:
             _call("syscall", MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, 32)
         except OSError as error:
-            if writable:
+            if writable and os.stat(source).st_uid != owner:
                 msg = f"{source} cannot be made writable for the confined user: its file system maps no owners"
                 raise OSError(error.errno, msg) from error
     return tree
@@ -186,7 +189,7 @@ def stage(spec: dict[str, Any]) -> list[str]:
     owner = spec["uid"] if real_root else 0
     binds = spec["binds"]
     owners = _swapped_owners(owner) if real_root and binds else None
-    trees = [_tree(bind["source"], owners, bind["writable"]) for bind in binds]
+    trees = [_tree(bind["source"], owners, bind["writable"], owner) for bind in binds]
     layers = [*spec["root"]["lowers"], spec["root"]["upper"]] if spec["root"] else []
     opened = [os.open(path, os.O_PATH) for path in layers if path]
     place = _stage_place([bind["source"] for bind in binds] + [path for path in layers if path])
