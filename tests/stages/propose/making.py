@@ -50,7 +50,14 @@ class Project:
     """A harness repo with its settings, opened."""
 
     def __init__(
-        self, root: Path, toml: str, *, tiny: bool, environ: Mapping[str, str], policy: str, manifest: str
+        self,
+        root: Path,
+        toml: str,
+        *,
+        environ: Mapping[str, str],
+        tiny: bool = True,
+        policy: str = "Keep it simple.\n",
+        manifest: str = "",
     ) -> None:
         self.root = root
         self.environ = {"PATH": os.environ["PATH"], "CANARY": CANARY, **environ}

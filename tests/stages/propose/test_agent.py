@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -296,3 +298,34 @@ def test_a_jail_that_cannot_be_made_is_no_failed_proposal(
     monkeypatch.setattr("harnesstrain.core.confinement.bubblewrap", lambda: "/nowhere/bwrap")
     with pytest.raises(Prerequisite, match="jail of the agent could not be made: confinement: "):
         made.propose()
+
+
+ON_AN_OVERLAY = """
+import sys
+from pathlib import Path
+from tests.stages.propose.making import Project, script
+made = Project(Path(sys.argv[1]) / "repo", script(sys.argv[2]), environ={})
+candidate = made.propose()
+print(candidate.status.value, made.transcript(candidate))
+made.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount an overlay")
+def test_a_file_system_that_maps_no_owners(tmp_path: Path) -> None:
+    for name in ("lower", "memory", "place"):
+        (tmp_path / name).mkdir()
+    mounts = (
+        "mount -t tmpfs none memory && mkdir memory/upper memory/work && "
+        "mount -t overlay none -o lowerdir=lower,upperdir=memory/upper,workdir=memory/work place && "
+        'TMPDIR=$PWD/place PYTHONPATH=$0 exec "$@"'
+    )
+    text = f"{CHANGE} cat /evidence/ledger.md; id -u"
+    program = [sys.executable, "-c", ON_AN_OVERLAY, str(tmp_path / "place"), text]
+    root = str(Path(__file__).parents[3])
+    argv = ["unshare", "-m", "sh", "-c", mounts, root, *program]
+    run = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    if "mount:" in run.stderr:
+        pytest.skip(f"no overlay can be mounted: {run.stderr.strip()}")
+    assert run.stdout.startswith("candidate "), run.stdout + run.stderr
+    assert "Nothing was tried yet.\n1000\n" in run.stdout

@@ -94,6 +94,7 @@ class Cell:
             mark = secrets.token_hex(8)
             values = {name: self._workshop.environ[name] for name in keys}
             return Start((*program.argv, *argv), {**whole, **values, MARK: mark}, self.worktree, False, mark)
+        self._hand_over()
         own = [*program.trees, *(tree for tree in python.trees if not in_system(tree))]
         spec = Confinement(
             command=(*program.argv, *argv),
@@ -117,6 +118,17 @@ class Cell:
             open_files=8192,
         )
         return Start(confinement.launch_argv(spec), self._workshop.environ, None, True, "")
+
+    def _hand_over(self) -> None:
+        """Where the file system maps no owners, what the confined user reads and writes becomes its own."""
+        maps: dict[int, bool] = {}
+        for place in (self.worktree, self._evidence, self.out, self.home):
+            device = place.stat().st_dev
+            if device not in maps:
+                maps[device] = confinement.maps_owners(place)
+            if not maps[device]:
+                for path in (place, *place.rglob("*")):
+                    os.chown(path, confinement.JAIL_UID, confinement.JAIL_UID, follow_symlinks=False)
 
     def answer(self, name: str) -> str:
         """The text of an answer file; empty when there is none.  Only the head of a long one is read."""
