@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -300,8 +302,10 @@ def test_a_jail_that_cannot_be_made_is_no_failed_proposal(
         made.propose()
 
 
-ON_AN_OVERLAY = """
+DRIVER = """
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from tests.stages.propose.making import Project, script
 made = Project(Path(sys.argv[1]) / "repo", script(sys.argv[2]), environ={})
@@ -321,7 +325,7 @@ def test_a_file_system_that_maps_no_owners(tmp_path: Path) -> None:
         'TMPDIR=$PWD/place PYTHONPATH=$0 exec "$@"'
     )
     text = f"{CHANGE} cat /evidence/ledger.md; id -u"
-    program = [sys.executable, "-c", ON_AN_OVERLAY, str(tmp_path / "place"), text]
+    program = [sys.executable, "-c", DRIVER, str(tmp_path / "place"), text]
     root = str(Path(__file__).parents[3])
     argv = ["unshare", "-m", "sh", "-c", mounts, root, *program]
     run = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
@@ -329,3 +333,21 @@ def test_a_file_system_that_maps_no_owners(tmp_path: Path) -> None:
         pytest.skip(f"no overlay can be mounted: {run.stderr.strip()}")
     assert run.stdout.startswith("candidate "), run.stdout + run.stderr
     assert "Nothing was tried yet.\n1000\n" in run.stdout
+
+
+def test_kill_9_leaves_nothing_running(tmp_path: Path) -> None:
+    mark = f"mark-{os.urandom(8).hex()}"
+    text = f"(setsid sh -c 'sleep 600; : {mark}' &) ; sleep 600"
+    argv = [sys.executable, "-c", DRIVER, str(tmp_path), text]
+    with subprocess.Popen(argv, cwd=Path(__file__).parents[3], stdout=subprocess.DEVNULL) as driver:
+        until(lambda: any(process.name() == "sh" for process in running(mark) if process.pid != driver.pid))
+        driver.kill()
+        driver.wait()
+        until(lambda: running(mark) == [])
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
