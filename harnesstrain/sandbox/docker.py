@@ -6,7 +6,6 @@ container is removed by itself.  Labels and `sweep` are the second line.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import os
@@ -31,6 +30,8 @@ from harnesstrain.sandbox.wire import Agent
 
 MEMORY_MB, FILE_MB = 2048, 10_240
 """Bounds when neither the task nor the regime names any: memory, and the largest file."""
+FLOOR_MB = 1024
+"""Free space of the engine's disk below which a command is ended."""
 STARTED_WITHIN = 60.0
 OWN_PROCESSES = 8
 SHM = "64m"
@@ -93,7 +94,10 @@ class DockerSandbox:
                 "cpus",
                 *(("proc",) if self._files.usable else ()),
             ),
-            notes=("grading happens in the task's own container", "total disk use is not bounded, one file's size is"),
+            notes=(
+                "grading happens in the task's own container",
+                "disk use is bounded per file and by what the engine's disk has free",
+            ),
         )
 
     def identity(self) -> SandboxIdentity:
@@ -167,24 +171,21 @@ class DockerSandbox:
                 labels=owner_labels(),
                 host_config=self._host_config(environment, bounds),
             )["Id"]
-            started = False
+            channel: SocketChannel | None = None
             try:
                 streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
                 attached = self._client.api.attach_socket(container, params=streams)
+                channel = SocketChannel(attached, lambda: self._remove(container))
                 self._client.api.start(container)
                 if entrypoint:
                     inner = self._client.api.exec_create(container, agent, stdin=True, user="0", workdir="/")
-                    held, attached = attached, self._client.api.exec_start(inner["Id"], socket=True)
-                channel = SocketChannel(attached, lambda: self._remove(container))
-                if entrypoint:
-                    channel.also_keep(held)
+                    channel.switch(self._client.api.exec_start(inner["Id"], socket=True))
                 found = Agent(channel)
-                found.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN)
-                started = True
+                found.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN, FLOOR_MB)
                 return found
-            finally:
-                if not started:
-                    self._remove(container)
+            except BaseException:
+                channel.close() if channel else self._remove(container)
+                raise
 
     def _environment(self, config: dict[str, Any], environment: Environment) -> dict[str, str]:
         own = dict(pair.partition("=")[::2] for pair in config.get("Env") or ())
@@ -221,14 +222,13 @@ class DockerSandbox:
         )
 
     def _remove(self, container: str) -> None:
-        from docker.errors import APIError, NotFound
+        from docker.errors import APIError
 
-        with contextlib.suppress(NotFound):
-            try:
-                self._client.api.remove_container(container, force=True, v=True)
-            except APIError as error:
-                if error.status_code != 409:  # it is being removed already
-                    raise SandboxFailure(f"a container cannot be removed: {error.explanation}") from error
+        try:
+            self._client.api.remove_container(container, force=True, v=True)
+        except APIError as error:
+            if error.status_code not in (404, 409):  # gone, or being removed
+                raise SandboxFailure(f"a container cannot be removed: {error.explanation}") from error
 
 
 class DockerSession(AgentSession):

@@ -26,23 +26,41 @@ def connect(host: str | None, within: int = ANSWERS_WITHIN) -> Any:
     An engine that would silently drop memory or process limits is refused.
     """
     import docker
+    from docker.constants import DEFAULT_UNIX_SOCKET
     from docker.errors import DockerException
+    from docker.utils import kwargs_from_env
 
+    found: dict[str, Any] = {"base_url": host} if host else kwargs_from_env()
+    where = str(found.get("base_url") or DEFAULT_UNIX_SOCKET)
+    _knock(where)
     try:
-        client = docker.DockerClient(base_url=host, timeout=within) if host else docker.from_env(timeout=within)
+        client = docker.DockerClient(**found, timeout=within)
         info = client.info()
     except (DockerException, OSError) as error:
-        where = f" at {host}" if host else ""
-        reason = _first_line(error)
-        raise Prerequisite(
-            f"no Docker engine answers{where}: {reason}", hint="start Docker, or set DOCKER_HOST"
-        ) from None
+        raise _missing(where, _first_line(error)) from None
     for name, what in (("MemoryLimit", "memory"), ("PidsLimit", "processes")):
         if not info.get(name):
+            client.close()
             raise Prerequisite(
                 f"the Docker engine cannot limit {what}", hint="mount the control groups, then restart the engine"
             )
     return client
+
+
+def _knock(where: str) -> None:
+    """The client leaves a socket behind when nobody listens; this finds out first."""
+    kind, _, path = where.rpartition("unix://")
+    if kind not in ("", "http+"):
+        return
+    with socket.socket(socket.AF_UNIX) as knocking:
+        try:
+            knocking.connect(path)
+        except OSError as error:
+            raise _missing(where, error.strerror or str(error)) from None
+
+
+def _missing(where: str, reason: str) -> Prerequisite:
+    return Prerequisite(f"no Docker engine answers at {where}: {reason}", hint="start Docker, or set DOCKER_HOST")
 
 
 def reason_against(host: str | None) -> str | None:
@@ -104,15 +122,16 @@ class SocketChannel:
 
     def __init__(self, attached: Any, end: Any) -> None:
         """`attached`: what the client returned; `end`: called to remove what the agent runs in."""
-        self._socket: socket.socket = getattr(attached, "_sock", attached)
-        self._held = [attached]
+        self._held: list[Any] = []
         self._end = end
         self._wire = bytearray()
         self._said = bytearray()
+        self.switch(attached)
 
-    def also_keep(self, attached: Any) -> None:
-        """Hold another connection open as long as this one: the container's own stdin."""
+    def switch(self, attached: Any) -> None:
+        """Talk over `attached` from now on; earlier connections stay open as long as this channel."""
         self._held.append(attached)
+        self._socket: socket.socket = getattr(attached, "_sock", attached)
 
     def send(self, data: bytes, deadline: float | None) -> None:
         self._patience(deadline)

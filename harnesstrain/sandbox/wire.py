@@ -99,15 +99,18 @@ class Agent:
         """Which agent answers: python or sh."""
         self.aslr_off = False
 
-    def ready(self, message: bytes, pid_base: int, within: float) -> None:
-        """Wait for the agent, hand it its modules if it is the Python one, greet it.  `within`: seconds."""
+    def ready(self, message: bytes, pid_base: int, within: float, floor_mb: int = 0) -> None:
+        """Wait for the agent, hand it its modules if it is the Python one, greet it.
+
+        `pid_base`: id of the first process; `within`: seconds; `floor_mb`: what must stay free on the host's disk.
+        """
         with self._lock:
             self._within(within)
             words = self._line().split()
             if words[:1] != [b"READY"]:
                 raise self._gone(f"answered {words!r} instead of READY")
             self.kind = words[1].decode()
-            self._send(message if self.kind == "python" else b"", b"HELLO %d\n" % pid_base)
+            self._send(message if self.kind == "python" else b"", b"HELLO %d %d\n" % (pid_base, floor_mb))
             words = self._line().split()
             if words[:1] != [b"HELLO"]:
                 raise self._gone(f"answered {words!r} instead of HELLO")

@@ -4,7 +4,7 @@ These files run inside the sandbox (Python 3.7 or later, standard library only) 
 driver never imports them.  `agent.sh` speaks the same protocol where there is no Python.  A request is one line of
 words, then the bytes whose lengths it names.  One request at a time; the end of the stream ends everything.
 
-  HELLO pid_base                         -> HELLO version aslr_off shell
+  HELLO pid_base floor_mb                -> HELLO version aslr_off shell
   RUN ms cap cwd user env stdin command  -> END code timed_out truncated held_open left us stdout stderr, then both
   READ limit user path                   -> OK n, then the bytes         | ERR errno n, then a message
   WRITE mode user path data              -> OK 0                         | ERR …

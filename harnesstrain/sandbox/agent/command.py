@@ -17,6 +17,8 @@ from harnesstrain.sandbox.agent.stream import CHUNK, End, Kept
 GRACE = 0.2
 """Seconds that output is still collected after a command ended while something holds it open."""
 OOM_SCORE = b"900"
+LOOK = 0.25
+"""Seconds between two looks at the free space of a disk that is shared with the host."""
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD)
 LIBC = ctypes.CDLL(None)
 PR_SET_DUMPABLE = 4
@@ -34,8 +36,12 @@ class Request:
 class Command:
     """A started command.  `follow` collects its output and waits for its end."""
 
-    def __init__(self, request: Request, shell: str, cap: int, timeout: float | None) -> None:
-        """`cap`: bytes kept of each output; `timeout`: seconds.  Raises OSError when no process can be made."""
+    def __init__(self, request: Request, shell: str, cap: int, timeout: float | None, floor: int = 0) -> None:
+        """`cap`: bytes kept of each output; `timeout`: seconds; `floor`: bytes that must stay free on the disk.
+
+        Raises OSError when no process can be made.
+        """
+        self.floor = floor
         self.begun = time.monotonic()
         self.deadline = None if timeout is None else self.begun + timeout
         self.before = others() if reap() else {}
@@ -92,6 +98,10 @@ class Command:
                 with contextlib.suppress(OSError):
                     os.killpg(self.pid, signal.SIGKILL)
                 kill_all(self.before)
+            if self.status is None and self.floor and free_space() < self.floor:
+                self.err.add(b"sandbox: the disk is nearly full, so the command was ended\n")
+                self.floor = 0
+                kill_all(self.before)
             for fd, event in poll.poll(self._patience(now)):
                 if fd == driver:
                     raise End
@@ -110,6 +120,8 @@ class Command:
 
     def _patience(self, now: float) -> int | None:
         end = self.grace_end if self.status is not None else None if self.timed_out else self.deadline
+        if self.floor and self.status is None:
+            end = now + LOOK if end is None else min(end, now + LOOK)
         return None if end is None else max(int((end - now) * 1000) + 1, 0)
 
     def _take(self, fd: int, wake: int, draining: list[int]) -> bool:
@@ -138,6 +150,12 @@ class Command:
         os.close(self.feed)
         self.feed = -1
         return False
+
+
+def free_space() -> int:
+    """Bytes free on the disk that holds the root."""
+    seen = os.statvfs("/")
+    return seen.f_bavail * seen.f_frsize
 
 
 def _fork() -> int:

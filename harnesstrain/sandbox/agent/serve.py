@@ -26,6 +26,8 @@ class Agent:
     def __init__(self) -> None:
         self.stream = Stream()
         self.shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        self.floor = 0
+        """Bytes that must stay free on a disk that is shared with the host; 0: it is not."""
         self.folder = b""
         """Removed at the end."""
         self.draining: list[int] = []
@@ -101,7 +103,7 @@ class Agent:
         data = message.encode(errors="replace")
         self.stream.send(b"ERR %s %d\n" % (errno.errorcode.get(code, "EIO").encode(), len(data)), data)
 
-    def hello(self, pid_base: int) -> None:
+    def hello(self, pid_base: int, floor_mb: int) -> None:
         """Guard itself, pin what can be pinned from here."""
         aslr_off = False
         if LINUX:
@@ -110,6 +112,7 @@ class Agent:
             now = LIBC.personality(ctypes.c_ulong(ASK))
             aslr_off = LIBC.personality(ctypes.c_ulong(now | ADDR_NO_RANDOMIZE)) >= 0
         os.umask(0o022)
+        self.floor = floor_mb << 20
         if pid_base:
             burn_pids(pid_base)
         self.stream.send(b"HELLO %d %d %s\n" % (VERSION, aslr_off, self.shell.encode()))
@@ -119,7 +122,7 @@ class Agent:
         take = self.stream.take
         cwd, user, env = take(n_cwd), take(n_user).decode(), take(n_env)
         request = Request(cwd, user, env, take(n_stdin) if n_stdin >= 0 else None, take(n_command))
-        command = Command(request, self.shell, cap, ms / 1000 if ms > 0 else None)
+        command = Command(request, self.shell, cap, ms / 1000 if ms > 0 else None, self.floor)
         command.follow(self.wake, self.stream.fd_in, self.draining)
         left = len(others()) if reap() else 0
         out, err = command.out.result(), command.err.result()
