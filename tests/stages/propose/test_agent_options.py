@@ -11,6 +11,10 @@ import pytest
 from harnesstrain.core import confinement
 from harnesstrain.core.errors import ConfigError, HtError, Prerequisite
 from harnesstrain.core.records.candidate import CandidateStatus
+from harnesstrain.stages import propose
+from harnesstrain.stages.propose.estimators.agent import AgentOptions
+from harnesstrain.stages.propose.estimators.llm import LlmOptions
+from harnesstrain.stages.propose.estimators.patches import PatchesOptions
 from tests.stages.propose.conftest import MakeProject
 from tests.stages.propose.making import CANARY, agent_toml, running, script
 
@@ -58,7 +62,7 @@ def test_without_a_jail_it_is_refused(project: MakeProject) -> None:
     made = project(script("echo x > prompts/system.md"))
     with pytest.raises(Prerequisite, match="no jail for the agent: bubblewrap is not installed") as caught:
         made.propose()
-    assert "--allow-unisolated" in (caught.value.hint or "")
+    assert "sandbox.allow_unisolated" in (caught.value.hint or "")
 
 
 @pytest.mark.usefixtures("no_jail")
@@ -93,3 +97,22 @@ def test_a_bind_with_another_name_needs_a_jail(project: MakeProject, tmp_path: P
     made = project(script("true", binds=[f"{tmp_path}:/elsewhere"]) + "[sandbox]\nallow_unisolated = true\n")
     with pytest.raises(ConfigError, match="needs a jail"):
         made.propose()
+
+
+def test_the_guide_names_every_option() -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/estimators.md").read_text()
+    for options, until in ((AgentOptions, "## `llm`"), (LlmOptions, "## Your own"), (PatchesOptions, "## `agent`")):
+        part = guide[: guide.index(until)].rpartition("\n## ")[2]
+        for name in options.model_fields:
+            assert f"`{name}`" in part or f"\n{name} = " in part, name
+
+
+def test_the_guide_s_own_estimator_works(project: MakeProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/estimators.md").read_text()
+    (tmp_path / "shorter_prompt.py").write_text(guide.partition("```python\n")[2].partition("```")[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = project('[loop]\nestimator = "shorter_prompt:Shorter"\n')
+    candidate = made.propose()
+    assert candidate.hypothesis == "A shorter prompt leaves more room for the task"
+    memo = propose.diagnose(made.context, propose.DiagnoseSpec(base=made.base, outcome="nothing changed"))
+    assert memo.author == "shorter" and "- nothing changed" in memo.text

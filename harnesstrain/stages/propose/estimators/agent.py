@@ -189,7 +189,7 @@ def _require_jail(cell: Cell, workshop: Workshop) -> None:
         return
     why = confinement.unavailable()
     if workshop.isolated:
-        hint = "install what is missing, or give `--allow-unisolated` if you trust the agent"
+        hint = "install what is missing, or `--set sandbox.allow_unisolated=true` if you trust the agent"
         raise Prerequisite(f"no jail for the agent: {why}", hint=hint)
     log.warning("the agent runs NOT ISOLATED: it can read and write what you can")
     workshop.say("the agent runs NOT ISOLATED: it can read and write what you can")
