@@ -180,7 +180,8 @@ class Turn:
             verdict=store.verdict(row.verdict) if row.verdict is not None else None,
             outcome=f"{title}: {row.state} ({row.reason})",
         )
-        propose.diagnose(self._context, spec, self._estimator)
+        memo = propose.diagnose(self._context, spec, self._estimator)
+        self._limits.spend(memo.usage.total)
 
     def _head(self) -> str:
         branch = self._context.settings.harness.branch or self._context.repo.branch()
