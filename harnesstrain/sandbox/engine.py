@@ -30,7 +30,7 @@ def connect(host: str | None, within: int = ANSWERS_WITHIN) -> Any:
     from docker.errors import DockerException
     from docker.utils import kwargs_from_env
 
-    found: dict[str, Any] = {"base_url": host} if host else kwargs_from_env()
+    found: dict[str, Any] = {"base_url": host} if host else {**kwargs_from_env()}
     where = str(found.get("base_url") or DEFAULT_UNIX_SOCKET)
     _knock(where)
     try:

@@ -107,12 +107,12 @@ class Agent:
         with self._lock:
             self._within(within)
             words = self._line().split()
-            if words[:1] != [b"READY"]:
+            if words[:1] != [b"READY"] or len(words) < 2:
                 raise self._gone(f"answered {words!r} instead of READY")
             self.kind = words[1].decode()
             self._send(message if self.kind == "python" else b"", b"HELLO %d %d\n" % (pid_base, floor_mb))
             words = self._line().split()
-            if words[:1] != [b"HELLO"]:
+            if words[:1] != [b"HELLO"] or len(words) < 3:
                 raise self._gone(f"answered {words!r} instead of HELLO")
             self.aslr_off = words[2] == b"1"
 
@@ -144,8 +144,8 @@ class Agent:
             self._within(None if timeout is None else timeout + ANSWER_WITHIN)
             self._send(header, *parts)
             words = self._line().split()
-            if words[:1] != [b"END"]:
-                raise self._gone(f"answered {words[:1]!r} to RUN")
+            if words[:1] != [b"END"] or len(words) != 9:
+                raise self._gone(f"answered {words!r} to RUN")
             code, timed_out, truncated, held, left, took, n_out, n_err = (int(word) for word in words[1:])
             out, err = self._take(n_out), self._take(n_err)
         return RunResult(
@@ -199,9 +199,9 @@ class Agent:
             self._within(ANSWER_WITHIN)
             self._send(header, *parts, after)
             words = self._line().split()
-            if words[:1] == [b"OK"]:
+            if words[:1] == [b"OK"] and len(words) == 2:
                 return self._take(int(words[1]))
-            if words[:1] == [b"ERR"]:
+            if words[:1] == [b"ERR"] and len(words) == 3:
                 message = self._take(int(words[2])).decode(errors="replace")
                 raise FileFault(words[1].decode(), path, message)
         raise self._gone(f"answered {words[:1]!r} to {verb.decode()}")
