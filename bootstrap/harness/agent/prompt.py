@@ -23,11 +23,15 @@ def task(ep):
 
 
 def examples():
-    """Messages that show how an episode goes.
+    """Messages that show how an episode goes: prompts/examples/*.md, where a line `--- role` starts each message.
 
-    Thin: none.  The system prompt describes the format; nothing demonstrates it.
+    Thin: there are none.  The system prompt describes the format; nothing demonstrates it.
     """
-    return []
+    parts = []
+    for path in sorted(PROMPTS.glob("examples/*.md")):
+        parts += path.read_text(encoding="utf-8").split("--- ")[1:]
+    split = [part.partition("\n") for part in parts]
+    return [{"role": role.strip(), "content": told.strip("\n")} for role, _, told in split]
 
 
 def surroundings(ep):
