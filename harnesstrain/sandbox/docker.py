@@ -115,7 +115,7 @@ class DockerSandbox:
         if environment.network != "none" and self.network == "none":
             raise Unsupported(
                 f"the task wants network '{environment.network}' and the sandbox has none",
-                hint="`--sandbox-network host` allows it",
+                hint="`--set sandbox.network=host` allows it",
             )
 
     def prepare(self, environment: Environment) -> None:

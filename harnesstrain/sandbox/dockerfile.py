@@ -157,7 +157,7 @@ class _Reader:
     def _refused(self, what: str, line: int) -> Unsupported:
         return Unsupported(
             f"the {self.sandbox} sandbox does not build {what} (Dockerfile line {line})",
-            hint="use `--sandbox docker` for this task",
+            hint="use `--set sandbox.kind=docker` for this task",
         )
 
     def _expand(self, text: str) -> str:
@@ -168,7 +168,9 @@ def only_root(recipe: Recipe, user: str | None, kind: str = "local") -> None:
     """Raises Unsupported when the task or its Dockerfile wants another user than root."""
     for name in (recipe.user, user, *(step.user for step in recipe.steps)):
         if name and name.partition(":")[0] not in ("root", "0"):
-            raise Unsupported(f"the {kind} sandbox has no user '{name}'", hint="use `--sandbox docker` for this task")
+            raise Unsupported(
+                f"the {kind} sandbox has no user '{name}'", hint="use `--set sandbox.kind=docker` for this task"
+            )
 
 
 def succeeded(step: Step, result: RunResult) -> None:

@@ -89,7 +89,7 @@ class LocalSandbox:
         if environment.network != "none" and self.network == "none":
             raise Unsupported(
                 f"the task wants network '{environment.network}' and the sandbox has none",
-                hint="`--sandbox-network host` allows it",
+                hint="`--set sandbox.network=host` allows it",
             )
         self._recipe(environment)
 
@@ -129,7 +129,8 @@ class LocalSandbox:
     def _recipe(self, environment: Environment) -> dockerfile.Recipe:
         if environment.image is not None and environment.context is None:
             raise Unsupported(
-                f"the local sandbox has no image '{environment.image}'", hint="use `--sandbox docker` for this task"
+                f"the local sandbox has no image '{environment.image}'",
+                hint="use `--set sandbox.kind=docker` for this task",
             )
         if environment.context is None:
             return dockerfile.Recipe((), "/", {}, "")
