@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus, Proposal
 from harnesstrain.core.records.verdict import Memo, Verdict
 from harnesstrain.core.registry import load as plugin
+from harnesstrain.harness import worktrees
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.propose import evidence as staging
 from harnesstrain.stages.propose.base import Diagnosis, Estimator, Evidence, Workshop
@@ -134,11 +134,11 @@ def _workshop(context: Context, rule: Estimator, base: str) -> Iterator[Workshop
     manifest = context.repo.version(base).manifest
     with (
         context.repo.worktree(base, visible=manifest.visible) as worktree,
-        tempfile.TemporaryDirectory(prefix="ht-estimator-") as scratch,
+        _private(context, "estimator") as scratch,
     ):
         yield Workshop(
             worktree=worktree,
-            scratch=Path(scratch),
+            scratch=scratch,
             manifest=manifest,
             options=settings.estimator.get(rule.name, {}),
             resolve=settings.resolve,
@@ -152,5 +152,13 @@ def _workshop(context: Context, rule: Estimator, base: str) -> Iterator[Workshop
 
 @contextmanager
 def _staged(context: Context, spec: ProposeSpec) -> Iterator[Evidence]:
-    with tempfile.TemporaryDirectory(prefix="ht-evidence-") as directory:
-        yield staging.stage(context, Path(directory), spec.base, spec.epoch, spec.base_run)
+    with _private(context, "evidence") as directory:
+        yield staging.stage(context, directory, spec.base, spec.epoch, spec.base_run)
+
+
+@contextmanager
+def _private(context: Context, label: str) -> Iterator[Path]:
+    """A directory for this user alone, beside the worktrees: what a killed process leaves is swept with them."""
+    with worktrees.scratch(context.repo.state / "worktrees", label) as directory:
+        directory.chmod(0o700)
+        yield directory

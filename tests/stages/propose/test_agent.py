@@ -15,6 +15,7 @@ import pytest
 
 from harnesstrain.core.errors import Incomplete, Prerequisite
 from harnesstrain.core.records.candidate import CandidateStatus
+from harnesstrain.harness.repo import HarnessRepo
 from harnesstrain.stages import propose
 from harnesstrain.stages.propose.estimators import watch
 from harnesstrain.stages.propose.estimators.agent import AgenticEstimator
@@ -344,6 +345,10 @@ def test_kill_9_leaves_nothing_running(tmp_path: Path) -> None:
         driver.kill()
         driver.wait()
         until(lambda: running(mark) == [])
+    left = tmp_path / "repo/.ht/worktrees"
+    assert len([path for path in left.iterdir() if path.is_dir()]) == 3
+    assert HarnessRepo.open(tmp_path / "repo").sweep() == 3
+    assert list(left.iterdir()) == []
 
 
 def until(condition: Callable[[], bool]) -> None:
