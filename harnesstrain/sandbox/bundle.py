@@ -46,6 +46,7 @@ sys.modules[codes[-1][0]].Agent().serve()
 
 _COMPILE = """
 import json, marshal, sys
+if sys.version_info < (3, 8): sys.exit(1)
 codes = [(name, compile(text, name, "exec", optimize=2)) for name, text in json.load(sys.stdin)]
 sys.stdout.buffer.write(marshal.dumps(codes))
 """
@@ -62,15 +63,22 @@ def sources() -> bytes:
 
 
 @functools.cache
-def compiled(python: str) -> bytes:
-    """The modules compiled by `python` (the interpreter that the sandbox has too)."""
-    done = subprocess.run([python, "-I", "-S", "-c", _COMPILE], input=sources(), capture_output=True, check=True)
+def compiled(python: str) -> bytes | None:
+    """The modules compiled by `python` (the interpreter that the sandbox has too); None when it cannot run them."""
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", _COMPILE], input=sources(), capture_output=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
     return done.stdout
 
 
 def message(python: str | None) -> bytes:
     """What BOOT waits for: compiled for `python`, or source when the interpreter is not at hand."""
-    form, data = ("compiled", compiled(python)) if python else ("source", sources())
+    data = compiled(python) if python else None
+    form = "source" if data is None else "compiled"
+    data = sources() if data is None else data
     return f"{form} {len(data)}\n".encode() + data
 
 

@@ -58,8 +58,13 @@ class Layers:
                 facts = build(part)
                 (part / "facts.json").write_text(json.dumps(facts))
                 part.rename(self.root / digest)
-            except BaseException:
+            except BaseException as error:
                 remove(part)
+                if isinstance(error, OSError):
+                    what = error.strerror or str(error)
+                    raise Prerequisite(
+                        f"a layer cannot be made in {self.root}: {what}", hint="is the disk full?"
+                    ) from error
                 raise
             return self.root / digest
 

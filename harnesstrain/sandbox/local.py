@@ -188,7 +188,7 @@ class LocalSandbox:
         usable = sorted(os.sched_getaffinity(0))
         count = min(math.ceil(cpus), len(usable))
         first = next(self._turn) * count
-        python = Path(PYTHON).exists()
+        python = bundle.compiled(PYTHON) is not None
         together = bounds_memory()
         in_memory = root.size_mb if root.upper is None else 0
         return Confinement(
@@ -224,9 +224,8 @@ class LocalSandbox:
             except OSError as error:
                 raise SandboxFailure(f"the sandbox could not be started: {error}") from error
             agent = Agent(PipeChannel(process))
-            python = PYTHON if Path(PYTHON).exists() else None
             try:
-                agent.ready(bundle.message(python), FRESH_PIDS, STARTED_WITHIN)
+                agent.ready(bundle.message(PYTHON), FRESH_PIDS, STARTED_WITHIN)
             except BaseException:
                 agent.close()
                 raise

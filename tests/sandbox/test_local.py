@@ -220,3 +220,27 @@ def test_a_driver_without_rights_can_use_it(cache_of_another: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("b'0\\nkept\\n'")
     assert "per process" in done.stdout
+
+
+def test_without_python_the_shell_agent_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harnesstrain.sandbox.local.PYTHON", "/no/python3")
+    sandbox = kinds.local(tmp_path)
+    with contextlib.closing(sandbox.open(Environment(workdir="/w"))) as session:
+        assert session.agent.kind == "sh"
+        assert session.run("echo out; echo err >&2; exit 3").exit_code == 3
+        session.write("f", b"\0\xff")
+        assert session.run("cat f", timeout=20).stdout == b"\0\xff"
+        assert session.run("sleep 50", timeout=0.3).timed_out
+        with contextlib.closing(session.fork()) as fork:
+            assert fork.read("f") == b"\0\xff"
+
+
+def test_a_full_disk_of_the_driver_is_said_in_one_line(local: LocalSandbox, tmp_path: Path) -> None:
+    from harnesstrain.sandbox.layers import Layers
+
+    def full(part: Path) -> dict[str, str]:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(Prerequisite, match="No space left on device"):
+        Layers(tmp_path / "layers").obtain("d", full)
+    assert not list((tmp_path / "layers").glob("part-*"))
