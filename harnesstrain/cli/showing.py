@@ -44,13 +44,13 @@ def record_of(store: Store, name: str) -> Shown:
 
 
 def transcript_of(store: Store, shown: Shown) -> str:
-    """A candidate's transcript.  Raises UsageError (no candidate), NotFound (none was kept)."""
-    if shown.kind != "candidate":
+    """A candidate's or a memo's transcript.  Raises UsageError (another record), NotFound (none was kept)."""
+    if shown.kind not in ("candidate", "memo"):
         msg = f"a {shown.kind} has no transcript"
-        raise UsageError(msg, hint="name a candidate; `ht log` lists them")
+        raise UsageError(msg, hint="name a candidate or a memo; `ht log` lists candidates")
     digest = shown.fields.get("transcript")
     if not digest:
-        msg = f"no transcript was kept of candidate {shown.id[:8]}"
+        msg = f"no transcript was kept of {shown.kind} {shown.id[:8]}"
         raise NotFound(msg)
     return store.blob(digest).decode("utf-8", "replace")
 

@@ -37,7 +37,8 @@ class Evidence(Record):
     """What an estimator may see.  Train tasks only; never verifiers, their output, holdout or sealed tasks, secrets."""
 
     directory: Path
-    """Files: memo.md, ledger.md, summary.md, tasks/NAME.md (one per task of the last baseline run)."""
+    """Files: memo.md, ledger.md, tried/*.patch (the newest candidates), summary.md and tasks/*.md (the last baseline
+    run), candidate.md (the last candidate's run, if any), program.md (the user's policy, if any)."""
     base: str
     """Baseline commit."""
     epoch: int | None

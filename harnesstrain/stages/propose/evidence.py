@@ -18,6 +18,10 @@ HIDDEN = ("holdout", "sealed")
 """Splits an estimator never sees."""
 POLICY = "program.md"
 """The user's policy text for estimators, in the harness repo."""
+RECENT = 10
+"""Candidates that are shown as patches."""
+PATCH = 20_000
+"""Characters of a patch that are shown."""
 CLIP = 1500
 """Characters of one text shown on a task's page."""
 
@@ -38,6 +42,7 @@ def stage(context: Context, directory: Path, base: str, epoch: int | None, run_i
     (directory / "memo.md").write_text(memo.text if memo else "No memo yet.\n", encoding="utf-8")
     (directory / "ledger.md").write_text(as_markdown(tried), encoding="utf-8")
     (directory / "summary.md").write_text(summary, encoding="utf-8")
+    _tried(context, directory, base)
     policy = context.repo.file(base, POLICY)
     if policy is not None:
         (directory / POLICY).write_bytes(policy)
@@ -53,6 +58,22 @@ def stage(context: Context, directory: Path, base: str, epoch: int | None, run_i
         ledger=tried,
         summary=summary,
     )
+
+
+def _tried(context: Context, directory: Path, base: str) -> None:
+    """The newest candidates as patches, and how the last one that was measured did."""
+    kept = context.repo.refs("candidates/")
+    commits = {one.id: kept.get(f"candidates/{one.id[:16]}") for one in context.store.candidates()}
+    recent = [one for one in context.store.candidates() if commits[one.id]][-RECENT:]
+    (directory / "tried").mkdir(exist_ok=True)
+    for number, candidate in enumerate(recent, 1):
+        diff = context.repo.diff(candidate.base, commits[candidate.id] or "")[:PATCH]
+        text = f"Subject: {candidate.hypothesis}\n\n{diff}"
+        (directory / "tried" / f"{number:02}-{candidate.id[:8]}.patch").write_text(text, encoding="utf-8")
+    runs = [run for one in recent if (run := _newest(context, commits[one.id] or "")) and run.commit != base]
+    if runs:
+        summary = _summary(runs[-1], _visible(context, runs[-1]))
+        (directory / "candidate.md").write_text(summary, encoding="utf-8")
 
 
 def _newest(context: Context, base: str) -> Run | None:

@@ -17,6 +17,7 @@ from harnesstrain.stages.propose import evidence
 from harnesstrain.stages.propose.base import Evidence
 from tests.stages.propose.conftest import MakeProject
 from tests.stages.propose.making import CANARY, Project
+from tests.stages.propose.test_propose_stage import writes
 from tests.stages.test_report import FAILED, LIMIT, SOLVED, B, C, History
 
 
@@ -69,7 +70,7 @@ def mixed(history: History, commit: str, outcomes: Mapping[str, tuple[str, str]]
 def test_before_anything_was_measured(made: Project, tmp_path: Path) -> None:
     shown = staged(made, tmp_path)
     names = sorted(path.relative_to(shown.directory).as_posix() for path in shown.directory.rglob("*"))
-    assert names == ["ledger.md", "memo.md", "program.md", "summary.md", "tasks"]
+    assert names == ["ledger.md", "memo.md", "program.md", "summary.md", "tasks", "tried"]
     assert (shown.directory / "program.md").read_text() == "Keep it simple.\n"
     assert (shown.memo, shown.ledger, shown.epoch, shown.base) == ("", (), 3, made.base)
     assert shown.summary == "The baseline was not measured yet.\n"
@@ -166,3 +167,17 @@ def test_nothing_of_the_caller_s_environment_is_shown(made: Project, history: Hi
     shown = whole(staged(made, tmp_path, history.run(made.base, {"t1": SOLVED})))
     assert CANARY not in shown and "other-value-1" not in shown
     assert str(made.root) not in shown
+
+
+def test_what_was_tried_is_shown_as_patches(made: Project, history: History, tmp_path: Path) -> None:
+    first = made.propose(writes("prompts/system.md", "Hello.\n", hypothesis="greet"))
+    made.propose(writes("harness.toml", "x"))
+    second = made.propose(writes("prompts/long.md", "word " * 20_000, hypothesis="talk"))
+    history.run(first.commit or "", {"t1": SOLVED, "t2": FAILED})
+    shown = staged(made, tmp_path)
+    patches = sorted((shown.directory / "tried").iterdir())
+    assert [path.name for path in patches] == [f"01-{first.id[:8]}.patch", f"02-{second.id[:8]}.patch"]
+    text = patches[0].read_text()
+    assert text.startswith("Subject: greet\n\ndiff --git") and "-Hi.\n+Hello.\n" in text
+    assert len(patches[1].read_text()) < 21_000
+    assert (shown.directory / "candidate.md").read_text().startswith(f"1 of 2 solved by {(first.commit or '')[:8]}.")

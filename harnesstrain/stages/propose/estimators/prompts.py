@@ -28,6 +28,7 @@ Every other file is frozen.  One change outside these globs, and the whole propo
 Evidence lies in {places.evidence}; read it before you decide:
   memo.md      what was learnt so far
   ledger.md    what was tried so far, and what came of it; do not try the same again
+  tried/       the newest of these changes as patches; candidate.md: how the last one did
   summary.md   how the current harness did, task by task
   tasks/       what happened, step by step, one file for each task
 
@@ -47,8 +48,9 @@ The next proposal is made by somebody who reads the memo first.
 
 What just happened: {outcome[:2000]}
 
-Evidence lies in {places.evidence}: memo.md (the memo so far), ledger.md (what was tried, and what came of it),
-summary.md and tasks/ (how the current harness did).  The harness lies in {places.harness}; change nothing in it.
+Evidence lies in {places.evidence}: memo.md (the memo so far), ledger.md (what was tried, and what came of it), tried/
+(the newest changes as patches), candidate.md (how the last one did), summary.md and tasks/ (how the current harness did).
+The harness lies in {places.harness}; change nothing in it.
 
 Write the new memo to {places.out}/{MEMO}: at most 60 lines of Markdown.  Say what is known to help, what is known to
 hurt, why tasks still fail, and what to try next.  Claim nothing that the evidence does not show.
