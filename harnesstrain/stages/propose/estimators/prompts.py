@@ -49,8 +49,8 @@ The next proposal is made by somebody who reads the memo first.
 What just happened: {outcome[:2000]}
 
 Evidence lies in {places.evidence}: memo.md (the memo so far), ledger.md (what was tried, and what came of it), tried/
-(the newest changes as patches), candidate.md (how the last one did), summary.md and tasks/ (how the current harness did).
-The harness lies in {places.harness}; change nothing in it.
+(the newest changes as patches), candidate.md (how the last one did), summary.md and tasks/ (how the current harness
+did).  The harness lies in {places.harness}; change nothing in it.
 
 Write the new memo to {places.out}/{MEMO}: at most 60 lines of Markdown.  Say what is known to help, what is known to
 hurt, why tasks still fail, and what to try next.  Claim nothing that the evidence does not show.
