@@ -6,19 +6,22 @@ room that imports docker and dockerfile_parse.
 base.py        Sandbox and Session protocols, FileFault
 kinds.py       `open_sandbox(kind)`: local, docker, process, or one of your own
 local.py       overlay layers and bubblewrap on the host's system directories
-docker.py      the Docker engine
+rootfs.py      the root filesystem of local
+layers.py      sealed layers on disk, locks
+docker.py      containers of a Docker engine
+engine.py      finding the engine, its limits, the stream to a container
+images.py      a task's Dockerfile built once per content
 process.py     a temporary directory, not isolated
 session.py     what their sessions have in common
 wire.py        the driver's side of the agent's protocol
 bundle.py      sending the agent into a sandbox
 agent/         the agent itself; runs inside
 tree.py        a host directory as what a sandbox takes
-dockerfile.py  the subset of Dockerfile that local builds
-build.py       COPY
-layers.py      sealed layers on disk
-rootfs.py      the local root filesystem
+dockerfile.py  the subset of Dockerfile that local and process build
+build.py       COPY and .dockerignore
 pins.py        determinism at the source
 scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules
+contract.py    what every sandbox must do, as tests to import
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class LocalSandbox:
             env={**pins.ENVIRONMENT, "PATH": PROGRAMS, **env},
             network=self.network == "host",
             tmpfs=(),
-            files={**pins.proc_files(count, memory_mb), **pins.cpu_files(count)},
+            files={**pins.proc_files(count, memory_mb), **pins.cpu_files(count), **self._resolver()},
             hostname=pins.HOSTNAME,
             memory_mb=memory_mb + in_memory if together else memory_mb,
             pids=pids + OWN_PROCESSES,
@@ -209,6 +209,10 @@ class LocalSandbox:
             as_pid_1=True,
             root=root,
         )
+
+    def _resolver(self) -> dict[str, str]:
+        path = Path("/etc/resolv.conf")
+        return {str(path): path.read_text()} if self.network == "host" and path.is_file() else {}
 
     def start(self, confinement: Confinement) -> Agent:
         """Start an agent in `confinement`.  Raises SandboxFailure."""

@@ -13,7 +13,7 @@ from harnesstrain.sandbox.agent.stream import CHUNK, Fault, write_whole
 
 FIXED_TIME = 946684800
 """2000-01-01: modification time of what PUT makes."""
-DIRECTORY = os.O_PATH | os.O_DIRECTORY
+DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 
 
 def read(path: bytes, user: str, limit: int) -> bytes:
@@ -170,13 +170,17 @@ def _fresh(path: bytes) -> int:
             import shutil  # slow to import, seldom needed
 
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                shutil.rmtree(b"/proc/self/fd/%d/%s" % (parent, name))
+                shutil.rmtree(b"%s/%s" % (_path_of(parent), name))
             else:
                 os.unlink(name, dir_fd=parent)
         os.mkdir(name, 0o755, dir_fd=parent)
         return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     finally:
         os.close(parent)
+
+
+def _path_of(fd: int) -> bytes:
+    return b"/proc/self/fd/%d" % fd if os.path.exists("/proc/self/fd") else b"/dev/fd/%d" % fd
 
 
 def _merged(path: bytes) -> int:
