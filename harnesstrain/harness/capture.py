@@ -67,7 +67,7 @@ def capture(
     Raises PolicyFailure when the directory holds what cannot be captured: devices, nested repositories, too much.
     """
     before = git.tree(base)
-    shown = {path for path in before if visible is None or globs.matches(path, visible)}
+    shown = globs.shown(before, visible)
     found = {file.path: file for file in _walk(worktree, before, frozenset(exclude))}
     algorithm = "sha256" if len(base) == 64 else "sha1"
     changed = [file for file in found.values() if _differs(file, before.get(file.path), algorithm)]

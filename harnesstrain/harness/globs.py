@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+TASK = "/task.toml"
+"""How the path of a task's own file ends."""
+
 
 def problem(glob: str) -> str | None:
     """Why `glob` cannot be used, or None."""
@@ -25,6 +28,23 @@ def problem(glob: str) -> str | None:
         "it holds a control character": not glob.isprintable(),
     }
     return next((why for why, broken in checks.items() if broken), None)
+
+
+def shown(paths: Iterable[str], visible: Iterable[str] | None) -> set[str]:
+    """Of a commit's files, those that a worktree shows: the ones `visible` names (None: all), but no task.
+
+    A directory with a task.toml is a task.  Its verifier and its solution are nothing that a harness or an estimator
+    may read, and tasks may lie in the harness repo.
+    """
+    given = list(paths)
+    globs = None if visible is None else list(visible)
+    tasks = {path[: -len(TASK)] for path in given if path.endswith(TASK)}
+    return {
+        path
+        for path in given
+        if (globs is None or matches(path, globs))
+        and not (tasks and any(path[:end] in tasks for end in range(len(path)) if path[end] == "/"))
+    }
 
 
 def matches(path: str, globs: Iterable[str]) -> bool:

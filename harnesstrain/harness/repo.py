@@ -147,7 +147,10 @@ class HarnessRepo:
 
     @contextmanager
     def worktree(self, commit: str, visible: Sequence[str] | None = None) -> Iterator[Path]:
-        """A private directory with the files of a commit (those that `visible` names), without `.git`; then removed."""
+        """A private directory with the files of a commit, without `.git`; then removed.
+
+        Of the files, those that `visible` names (None: all); never a task, which is a directory with a task.toml.
+        """
         with worktrees.exported(self._git, commit, self.state / "worktrees", visible) as directory:
             if visible is None:
                 worktrees.compile_ahead(directory / manifests.SDK)

@@ -68,9 +68,11 @@ def sweep(place: Path) -> int:
 def export(git: Git, commit: str, directory: Path, visible: Sequence[str] | None = None) -> None:
     """Write the files of `commit` into an empty `directory`: exact bytes, modes 0644/0755, symlinks as they are.
 
-    No attribute, filter or ignore rule applies.  Submodules become empty directories.
+    Tasks are left out.  No attribute, filter or ignore rule applies.  Submodules become empty directories.
     """
-    entries = [e for e in git.tree(commit).values() if visible is None or globs.matches(e.path, visible)]
+    tree = git.tree(commit)
+    names = globs.shown(tree, visible)
+    entries = [entry for entry in tree.values() if entry.path in names]
     files = [entry for entry in entries if entry.mode != "160000"]
     directory.chmod(0o755)
     made = {directory}

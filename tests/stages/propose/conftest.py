@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,22 +28,14 @@ def jailed() -> None:
 def project(tmp_path: Path) -> Iterator[MakeProject]:
     """Makes projects from the text of ht.toml.
 
-    `tiny`: a harness without tests instead of the shipped one; `manifest`: more of its harness.toml.
+    `tiny`: a harness without tests instead of the shipped one; `manifest`: more of its harness.toml;
+    `files`: more files; `policy`: program.md.
     """
     made: list[Project] = []
 
-    def make(
-        toml: str,
-        *,
-        tiny: bool = True,
-        environ: dict[str, str] | None = None,
-        policy: str = "Keep it simple.\n",
-        manifest: str = "",
-    ) -> Project:
-        place = tmp_path / f"repo{len(made)}"
-        one = Project(place, toml, tiny=tiny, environ=environ or {}, policy=policy, manifest=manifest)
-        made.append(one)
-        return one
+    def make(toml: str, *, environ: dict[str, str] | None = None, **more: Any) -> Project:
+        made.append(Project(tmp_path / f"repo{len(made)}", toml, environ=environ or {}, **more))
+        return made[-1]
 
     yield make
     for one in made:

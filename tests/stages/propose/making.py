@@ -58,6 +58,7 @@ class Project:
         tiny: bool = True,
         policy: str = "Keep it simple.\n",
         manifest: str = "",
+        files: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root
         self.environ = {"PATH": os.environ["PATH"], "CANARY": CANARY, **environ}
@@ -69,7 +70,7 @@ class Project:
             for name, text in TINY_FILES.items():
                 (source / name).parent.mkdir(parents=True, exist_ok=True)
                 (source / name).write_text(text + (manifest if name == "harness.toml" else ""))
-        extra = {"ht.toml": toml, **({"program.md": policy} if tiny else {})}
+        extra = {"ht.toml": toml, **({"program.md": policy} if tiny else {}), **(files or {})}
         self.base = template.create(root, source=source, extra={name: text.encode() for name, text in extra.items()})
         if source is not None:
             shutil.rmtree(source)

@@ -172,3 +172,35 @@ def test_the_estimators_of_the_python_api() -> None:
     assert trainer.AgenticEstimator(trainer.CodexBackend(model="m")).name == "agent"
     assert trainer.CommandBackend("my-agent", "{prompt}").program == "my-agent"
     assert trainer.AgenticEstimator().name == "agent"
+
+
+TASK_FILES = {
+    "tasks/one/task.toml": "[task]\n",
+    "tasks/one/instruction.md": "Do it.\n",
+    "tasks/one/tests/test.sh": "grep 42 answer\n",
+    "tasks/one/solution/solve.sh": "echo 42 > answer\n",
+    "agent/task.toml.txt": "no task\n",
+    "task.toml": "at the root: no task either\n",
+}
+
+
+def test_tasks_in_the_harness_repo_are_shown_to_nobody(project: MakeProject) -> None:
+    made = project("", files=TASK_FILES)
+    seen: list[str] = []
+
+    def act(workshop: Workshop) -> Proposal:
+        tree = workshop.worktree
+        seen.extend(path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file())
+        (tree / "agent/main.py").write_text("print(2)\n")
+        return Proposal(hypothesis="two")
+
+    candidate = made.propose(Custom(act))
+    assert candidate.status is CandidateStatus.CANDIDATE, candidate.reason
+    assert candidate.files == ("agent/main.py",)
+    assert made.file(candidate, "tasks/one/tests/test.sh") == "grep 42 answer\n"
+    assert {"agent/task.toml.txt", "task.toml", "agent/main.py"} <= set(seen)
+    assert not any(path.startswith("tasks") for path in seen)
+    with made.context.repo.worktree(candidate.commit or "") as tree:
+        assert not (tree / "tasks").exists() and (tree / "task.toml").exists()
+    sly = made.propose(writes("tasks/one/tests/test.sh", "true\n"))
+    assert sly.status is CandidateStatus.INVALID and "tasks/one/tests/test.sh" in sly.reason
