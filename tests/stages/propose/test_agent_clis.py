@@ -97,11 +97,11 @@ def test_nothing_of_the_machine_can_be_read(agent: str, agent_project: AgentProj
 def test_a_model_that_never_answers_is_bounded_in_time(agent_project: AgentProject) -> None:
     with ModelServer(stall=True) as server:
         mark = f"mark-{os.urandom(8).hex()}"
-        made = agent_project(server, policy=mark, time_limit=5.0)
+        made = agent_project(server, policy=mark, time_limit=4.0)
         candidate = made.propose()
         assert server.asked.is_set()
     assert candidate.status is CandidateStatus.INVALID
-    assert "longer than 5 seconds (time_limit)" in candidate.reason
+    assert "longer than 4 seconds (time_limit)" in candidate.reason
     assert mark in made.transcript(candidate)
     assert running(mark) == []
 
@@ -112,7 +112,7 @@ def test_a_model_that_never_answers_is_bounded_in_time(agent_project: AgentProje
 def test_tokens_and_replies_are_bounded_while_it_works(
     agent_project: AgentProject, limit: dict[str, object], why: str
 ) -> None:
-    with ModelServer([CHANGE + "; sleep 1"], forever=True) as server:
+    with ModelServer([CHANGE + "; sleep 0.5"], forever=True) as server:
         made = agent_project(server, time_limit=120.0, **limit)
         candidate = made.propose()
     assert candidate.status is CandidateStatus.INVALID

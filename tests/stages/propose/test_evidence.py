@@ -94,7 +94,7 @@ def test_a_page_tells_the_story_of_a_task_but_not_its_verifier_s(
     made: Project, history: History, tmp_path: Path
 ) -> None:
     run = history.run(made.base, {})
-    rollout = history.rollout(run, "a/b", FAILED, detail="the verifier expected 42")
+    rollout = history.rollout(run, "a/b", FAILED, detail="the verifier expected seventeen")
     ask = {"role": "user", "content": "Count the files."}
     again = {"role": "user", "content": "x" * 5000}
     messages = {digest(ask): ask, digest(again): again}
@@ -112,7 +112,7 @@ def test_a_page_tells_the_story_of_a_task_but_not_its_verifier_s(
     assert page.count("Count the files.") == 1
     assert "error: context_overflow" in page and "characters left out" in page and len(page) < 4000
     assert '    {"valid": true}' in page and page.endswith("## Harness log\n\n    Boom\n")
-    assert "42" not in whole(shown)
+    assert "seventeen" not in whole(shown)
 
 
 def test_an_error_of_the_harness_is_told(made: Project, history: History, tmp_path: Path) -> None:
