@@ -82,25 +82,26 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
 
 
 def repair(context: Context) -> tuple[Promotion, ...]:
-    """Finish promotions that a kill interrupted: the branch itself says whether it had moved.
+    """Finish promotions that a kill interrupted.  What was intended is done, unless the branch is elsewhere now.
 
-    One that had moved may have left the user's files behind; they follow now, if they are clean.
+    The user's files follow, if they are clean.
     """
     repaired = []
     for promotion in context.store.promotions():
-        if promotion.state != INTENDED:
-            continue
-        reason = "interrupted before it began"
-        try:
-            head = context.repo.branch_head(promotion.branch)
-        except NotFound as gone:
-            head, reason = "", f"interrupted, and {gone.message} now"
-        moved = bool(head) and context.repo.is_ancestor(promotion.new, head)
-        if moved:
-            reason = "completed after an interruption"
-            if head == promotion.new:
-                reason = context.repo.promote(promotion.branch, promotion.new, promotion.old).reason or reason
-        final = promotion.model_copy(update={"state": DONE if moved else REFUSED, "reason": reason})
-        context.store.put_promotion(final)
-        repaired.append(final)
+        if promotion.state == INTENDED:
+            final = promotion.model_copy(update=_completed(context, promotion))
+            context.store.put_promotion(final)
+            repaired.append(final)
     return tuple(repaired)
+
+
+def _completed(context: Context, promotion: Promotion) -> dict[str, str]:
+    try:
+        head = context.repo.branch_head(promotion.branch)
+    except NotFound as gone:
+        return {"state": REFUSED, "reason": f"interrupted, and {gone.message} now"}
+    note = "completed after an interruption"
+    if head != promotion.new and context.repo.is_ancestor(promotion.new, head):
+        return {"state": DONE, "reason": note}
+    moved = context.repo.promote(promotion.branch, promotion.new, promotion.old)
+    return {"state": DONE if moved.moved else REFUSED, "reason": moved.reason or note}
