@@ -26,11 +26,13 @@ class Certificate(Record):
     """One certificate.  An env certificate is inherited only when regime, task and chain digests all match."""
 
     id: str
-    """digest(subject, kind, regime, task, chain)."""
+    """digest(subject, kind, regime, task, chain); of a model: digest(kind, endpoint, gate version, sampling)."""
     kind: str
     """env, model or harness."""
     run: str | None = None
     """The run whose chain was re-executed."""
+    endpoint: str | None = None
+    """model: fingerprint of the endpoint that was asked."""
     regime: str | None = None
     task: str | None = None
     task_digest: str | None = None
