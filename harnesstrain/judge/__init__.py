@@ -9,6 +9,7 @@ pareto.py        strict-pareto
 total.py         total-solves
 secondary.py     what breaks an exact tie: metrics with direction, empty value, loss
 certification.py what is known of each cell's environment
+gate.py          a model endpoint's replies compared: up to how many requests at once are they equal?
 bracket.py       infrastructure noise taken both ways; rule → verdict
 statistics.py    exact McNemar, detectable effect, Wilson interval
 early.py         when the rest cannot matter, and what to measure first

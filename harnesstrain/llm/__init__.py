@@ -6,6 +6,9 @@ imports httpx, starlette and uvicorn; importing the package itself imports none 
 base.py       the protocols: Model, Engine; what a start of an engine needs
 contract.py   what every model must do, as tests that anybody can run
 requests.py   digests of messages and requests; the key of the LLM cache
+gate.py       asks one thing again and again, alone and in crowds: is the endpoint deterministic?
+  probes.py     what it asks
+vetted.py     a model within its certificate: so many requests at once, and the sentinels first
 cached.py     a model that remembers: cache, coalescing, where a reply came from
 client.py     any OpenAI-compatible endpoint as a Model
   transport.py  its HTTP: time limits, retries, no secret in anything raised

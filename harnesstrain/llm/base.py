@@ -62,6 +62,26 @@ class Watched(Protocol):
         """What is wrong, for good; None while all is well."""
 
 
+@runtime_checkable
+class Inspectable(Protocol):
+    """A model that tells more of a reply when asked to.  Optional; the gate compares what it gets."""
+
+    def inspect(self, request: LlmRequest, *, cold: bool = False, stop: StopSignal | None = None) -> Reply:
+        """Like `complete`, with token ids and logprobs where they can be had.
+
+        `cold`: evaluated without what is kept of the prompt, as far as the engine knows how to.  `stop`: as in
+        `complete_until`.
+        """
+
+
+@runtime_checkable
+class Tallied(Protocol):
+    """A model that counts how many requests it works on at once.  Optional; it tells the gate what was tested."""
+
+    def crowds(self) -> tuple[int, ...] | None:
+        """Requests so far that began as the n-th at once, for n = 1, 2, …; None where that is not known."""
+
+
 class EngineSpec(Record):
     """What is asked of an engine.  An engine refuses (UsageError) what it cannot honour; it never ignores it."""
 

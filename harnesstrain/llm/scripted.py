@@ -49,6 +49,7 @@ class ScriptedModel:
         self._running = 0
         self._peak = 0
         self._calls = 0
+        self._crowds: list[int] = []
         self._endpoint = Endpoint(
             engine="scripted",
             model=self._settings.name,
@@ -69,6 +70,11 @@ class ScriptedModel:
         """Most requests that ran at once."""
         with self._lock:
             return self._peak
+
+    def crowds(self) -> tuple[int, ...]:
+        """Requests so far that began as the n-th at once, for n = 1, 2, …"""
+        with self._lock:
+            return tuple(self._crowds)
 
     def endpoint(self) -> Endpoint:
         """Engine `scripted`, identified by the digest of its rules."""
@@ -96,6 +102,9 @@ class ScriptedModel:
             self._running += 1
             self._peak = max(self._peak, self._running)
             crowd = self._running
+            if crowd > len(self._crowds):
+                self._crowds.append(0)
+            self._crowds[crowd - 1] += 1
         try:
             delay = rule.delay + self._settings.latency
             if delay and self._wait(delay, stop):
