@@ -9,8 +9,8 @@ from importlib import import_module
 
 import typer
 
-from harnesstrain.cli import exits
-from harnesstrain.core.errors import HtError
+from harnesstrain.cli import exits, output
+from harnesstrain.core.errors import HtError, UsageError
 
 COMMANDS = {
     "init": "Set up",
@@ -66,7 +66,6 @@ def _register() -> None:
 def _version(value: bool) -> None:
     if value:
         from harnesstrain import __version__
-        from harnesstrain.cli import output
 
         output.data(f"ht {__version__}")
         raise typer.Exit
@@ -87,8 +86,9 @@ def main() -> None:
     as_json = "--json" in arguments
     _register()
     try:
-        app()
-        code = 0
+        left = app(prog_name="ht", standalone_mode=False)
+        code = left if isinstance(left, int) else 0
+        output.finish()
     except HtError as error:
         code = exits.report(error, as_json=as_json)
     except BrokenPipeError:
@@ -97,13 +97,27 @@ def main() -> None:
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except Exception as error:
-        code = exits.bug(error, as_json=as_json)
+        wrong = _misused(error)
+        code = exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = exits.SIGPIPE
     sys.exit(code)
+
+
+def _misused(error: Exception) -> UsageError | None:
+    """What the command line parser complains about, in this program's own form; None for any other error."""
+    if not hasattr(error, "format_message"):
+        return None
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "ht"
+    text = str(error.format_message()).strip().rstrip(".")
+    if context is not None and text.startswith("Usage:"):
+        output.say(text)
+        text = f"`{command}` needs a command"
+    return UsageError(text[:1].lower() + text[1:], hint=f"`{command} --help` shows what there is")
 
 
 def _plugin(arguments: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Errors become one line, a hint and an exit code.  Signals: once drains, twice stops.  Bugs leave a log.
+"""Errors become one line, a hint and an exit code.  One interrupt drains, two stop.  Bugs leave a log.
 
 0 done · 1 bug · 2 usage, config, unknown id · 3 the answer is no (--exit-code) · 4 unmeasurable · 5 incomplete
 6 prerequisite missing · 7 busy · 130/141/143 signals
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -30,16 +31,19 @@ class Stop:
         self._event = threading.Event()
         self.drains = False
         """Whether the running command looks at this signal between units of work."""
-        self.signal: int | None = None
+        self.child: subprocess.Popen[bytes] | None = None
+        """A command that this one runs and waits for."""
 
     def is_set(self) -> bool:
         """Whether work should stop."""
         return self._event.is_set()
 
     def ask(self, number: int) -> None:
-        """A signal arrived.  Drains once, then leaves; nothing committed is lost, children end with their pipes."""
-        if self.drains and not self._event.is_set():
-            self.signal = number
+        """A signal arrived.  The first interrupt drains, where the command can; anything else stops at once.
+
+        Nothing committed is lost; children end with their pipes.
+        """
+        if number == signal.SIGINT and self.drains and not self._event.is_set():
             self._event.set()
             output.say("stopping: what runs is finished first; once more stops at once")
             return
@@ -51,14 +55,17 @@ STOP = Stop()
 
 
 def leave(code: int) -> NoReturn:
-    """Exit at once.  Children end when their pipes close."""
+    """Exit at once.  Children end when their pipes close; a command that this one waits for gets the same signal."""
+    with contextlib.suppress(OSError, ValueError):
+        if STOP.child is not None and STOP.child.poll() is None:
+            STOP.child.send_signal(code - 128)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(code)
 
 
 def install_signals() -> None:
-    """SIGINT and SIGTERM ask to stop."""
+    """SIGINT asks to stop, SIGTERM stops."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         STOP.ask(number)
@@ -70,7 +77,7 @@ def install_signals() -> None:
 def report(error: HtError, *, as_json: bool) -> int:
     """Say what went wrong; returns the exit code."""
     if as_json:
-        output.emit("error", {"error": _jsonable(error.payload())})
+        output.finish(_jsonable(error.payload()))
     first, _, rest = error.message.partition("\n")
     output.say(f"error: {first}")
     if rest.strip():
@@ -85,9 +92,7 @@ def bug(error: BaseException, *, as_json: bool) -> int:
     log = _log(error)
     last = traceback.extract_tb(error.__traceback__)[-3:]
     if as_json:
-        output.emit(
-            "error", {"error": {"kind": "bug", "message": f"{type(error).__name__}: {error}", "hint": str(log)}}
-        )
+        output.finish({"kind": "bug", "message": f"{type(error).__name__}: {error}", "hint": str(log)})
     output.say(f"bug: {type(error).__name__}: {error}")
     for frame in last:
         output.say(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}")

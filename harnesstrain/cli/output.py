@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Of the --json envelope."""
+_OBJECT: dict[str, Any] = {}
+"""The --json object that this command will write when it ends."""
 
 _CONTROL = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b.?"
@@ -40,17 +42,41 @@ def say(text: str, quiet: bool = False) -> None:
         sys.stderr.flush()
 
 
-def emit(kind: str, body: Mapping[str, Any] | BaseModel) -> None:
-    """One --json object on stdout: the envelope, then every key of `body`."""
+def emit(kind: str, body: Mapping[str, Any] | BaseModel, *, now: bool = False) -> None:
+    """The one --json object of this command: the envelope, then every key of `body`.
+
+    It is written when the command ends, so that it can say how: `error` is null, or what went wrong after all.
+    `now`: for a command that goes on after it has said what it has to say.
+    """
     plain = dict(body) if isinstance(body, Mapping) else body.model_dump(mode="json")
-    envelope = {"schema": SCHEMA, "kind": kind, "as_of": datetime.now(UTC).isoformat(timespec="seconds"), **plain}
-    sys.stdout.write(json.dumps(envelope, ensure_ascii=False, default=_plain, allow_nan=False) + "\n")
-    sys.stdout.flush()
+    as_of = datetime.now(UTC).isoformat(timespec="seconds")
+    _OBJECT.update({"schema": SCHEMA, "kind": kind, "as_of": as_of, "error": None, **plain})
+    if now:
+        finish()
 
 
-def emit_list(kind: str, items: list[Any], *, truncated: bool = False, **more: Any) -> None:
+def emit_list(kind: str, items: Sequence[Any], *, truncated: bool = False, **more: Any) -> None:
     """A --json list: `items`, and whether some were left out."""
-    emit(kind, {"items": items, "truncated": truncated, **more})
+    emit(kind, {"items": list(items), "truncated": truncated, **more})
+
+
+def emit_one_or_list(kind: str, items: Sequence[Any]) -> None:
+    """One record as `kind`; none or several as a list of kind `kind`s."""
+    if len(items) == 1:
+        emit(kind, items[0])
+    else:
+        emit_list(f"{kind}s", items)
+
+
+def finish(error: Mapping[str, Any] | None = None) -> None:
+    """Write the --json object, if this command has one; with `error`, one is made where there is none."""
+    if error is not None and not _OBJECT:
+        emit("error", {})
+    if _OBJECT:
+        envelope = _OBJECT | {"error": error}
+        _OBJECT.clear()
+        sys.stdout.write(json.dumps(envelope, ensure_ascii=False, default=_plain, allow_nan=False) + "\n")
+        sys.stdout.flush()
 
 
 def finite(value: float | None) -> float | str | None:

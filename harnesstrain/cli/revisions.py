@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harnesstrain.cli import output
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import SHORTEST, is_hex
 from harnesstrain.core.records.base import Record
@@ -28,14 +29,16 @@ class Range(Record):
 
 
 def arguments(values: Sequence[str]) -> list[str]:
-    """The names given, `-` replaced by the lines of stdin.  Raises UsageError when stdin holds none."""
+    """The names given, `-` replaced by the first word of each line of stdin.
+
+    An empty stdin is nothing to do: the command before the pipe has said why, and its exit code counts.
+    """
     found: list[str] = []
     for value in values:
         if value == "-":
             lines = [line.split()[0] for line in sys.stdin.read().splitlines() if line.strip()]
             if not lines:
-                msg = "stdin held no id"
-                raise UsageError(msg, hint="the command before the pipe printed nothing; see its message above")
+                output.say("stdin held no id; nothing to do")
             found += lines
         else:
             found.append(value)
@@ -48,7 +51,7 @@ def commit_of(context: Context, name: str) -> str:
     if name == "@":
         return baseline(context)
     if match := re.fullmatch(r"@~(\d+)", name):
-        return context.repo.resolve(f"{branch}~{match.group(1)}")
+        return _before(context, f"{branch}~{match.group(1)}", name)
     if match := re.fullmatch(r"e(\d+)(\^?)", name):
         return _epoch(context, int(match.group(1)), parent=bool(match.group(2)))
     if name.startswith("id:"):
@@ -76,6 +79,14 @@ def range_of(context: Context, text: str) -> Range:
         base=commit_of(context, left) if left else baseline(context),
         cand=commit_of(context, right) if right else _newest(context),
     )
+
+
+def _before(context: Context, rev: str, name: str) -> str:
+    try:
+        return context.repo.resolve(rev)
+    except NotFound:
+        msg = f"'{name}' is before the first commit"
+        raise NotFound(msg, hint="`git log` lists commits") from None
 
 
 def _epoch(context: Context, number: int, *, parent: bool) -> str:
@@ -112,9 +123,9 @@ def _newest(context: Context) -> str:
     raise NotFound(msg, hint="`ht propose` makes one")
 
 
-def sides(name: str) -> list[str]:
-    """`base..cand` as two names (empty sides filled in later), anything else as itself."""
+def commits_of(context: Context, name: str) -> list[str]:
+    """The commits a name stands for: two for a range, baseline first, else one."""
     if ".." not in name:
-        return [name]
-    left, _, right = name.partition("..")
-    return [left or "@", right] if right else [left or "@"]
+        return [commit_of(context, name)]
+    pair = range_of(context, name)
+    return [pair.base, pair.cand]

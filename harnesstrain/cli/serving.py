@@ -66,7 +66,7 @@ def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, e
 
     def announce(serving: Serving) -> None:
         if as_json:
-            output.emit("server", serving)
+            output.emit("server", serving, now=True)
         else:
             output.data(serving.url or "")
         what = "already running" if serving.already else "serving"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harnesstrain.cli import exits
@@ -50,21 +51,25 @@ def opened(
     flags: Mapping[str, Any] | None = None,
     progress: str = "none",
     drains: bool = False,
+    dry_run: bool = False,
 ) -> Iterator[Context]:
-    """The project here, with a progress display on stderr.  `drains`: the command stops between units of work."""
+    """The project here, with a progress display on stderr.
+
+    `drains`: the command stops between units of work.  `dry_run`: nothing is made or removed in the project.
+    """
     from harnesstrain.cli.progress import display
     from harnesstrain.measure.project import open_context
 
     settings = settings_for(config=config, given=given, flags=flags)
     bus = Bus()
     exits.STOP.drains = drains
-    context = open_context(settings, environ=os.environ, bus=bus, stop=exits.STOP)
-    try:
-        with display(bus, progress):
-            yield context
-    finally:
-        context.close()
-        context.store.close()
+    with ExitStack() as closing:
+        aside = Path(closing.enter_context(TemporaryDirectory(prefix="ht-dry-"))) if dry_run else None
+        context = open_context(settings, environ=os.environ, bus=bus, stop=exits.STOP, aside=aside)
+        closing.callback(context.store.close)
+        closing.enter_context(context)
+        closing.enter_context(display(bus, progress))
+        yield context
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def _step(title: str, arguments: list[str], where: Path) -> None:
     output.say(f"\n# {title}")
     output.say(f"$ ht {' '.join(arguments)}")
     exits.STOP.drains = True
-    code = subprocess.run([sys.executable, "-m", "harnesstrain.cli.app", *arguments], cwd=where, check=False).returncode
+    exits.STOP.child = subprocess.Popen([sys.executable, "-m", "harnesstrain.cli.app", *arguments], cwd=where)
+    code = exits.STOP.child.wait()
+    exits.STOP.child = None
     if exits.STOP.is_set():
         exits.leave(exits.SIGINT)
     if code not in GOES_ON:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite
 from harnesstrain.core.events import Bus
@@ -20,16 +21,23 @@ def open_context(
     environ: Mapping[str, str],
     bus: Bus | None = None,
     stop: StopSignal | None = None,
+    aside: Path | None = None,
 ) -> Context:
     """Open the project that the settings describe; its store is made when there is none.
 
+    `aside`: for a dry run, an empty folder for the store that is not there yet; nothing in the project is changed.
     Raises Prerequisite (no harness repo, a store of another schema), ConfigError (harness.toml).  Close both the
     context and its store.
     """
     state = settings.store.path
     repo = HarnessRepo.open(settings.root, state=state)
-    store = open_store(settings, create=True)
-    repo.sweep()
+    if aside is None:
+        store = open_store(settings, create=True)
+        repo.sweep()
+    elif settings.store.url is not None or (state / "store.db").exists():
+        store = open_store(settings)
+    else:
+        store = Store.open(aside, create=True)
     return Context(
         settings=settings,
         store=store,
@@ -47,4 +55,5 @@ def open_store(settings: Settings, *, create: bool = False) -> Store:
     if not create and settings.store.url is None and not (state / "store.db").exists():
         msg = f"no store at {state}"
         raise Prerequisite(msg, hint="`ht init` makes a harness repo; `ht evaluate` records the first run")
-    return Store.open(settings.store_location, create=create)
+    directory = state if settings.store.url is not None else None
+    return Store.open(settings.store_location, directory=directory, create=create)

@@ -27,7 +27,7 @@ def command(
     from harnesstrain.cli import output, revisions, runs
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo, UsageError
-    from harnesstrain.core.records.certificate import Certified
+    from harnesstrain.core.records.certificate import Certificate, Certified
     from harnesstrain.stages import certify
 
     if what != "env":
@@ -35,26 +35,29 @@ def command(
             msg = f"'{what}' is nothing that can be certified here"
             raise UsageError(msg, hint="`ht certify env RUN`")
         what, run = "env", what
-    with opened(config=config, given=given, progress=progress, drains=True) as context:
-        for name in revisions.arguments([run]):
-            identifier = runs.run_of(context, name)
-            if dry_run:
-                rollouts = context.store.rollouts(identifier)
-                text = f"would re-execute {sum(r.actions for r in rollouts)} commands of {len(rollouts)} rollouts"
-                output.emit("plan", {"text": text, "run": identifier}) if json else output.data(text)
-                continue
+    made: list[Certificate] = []
+    executed = 0
+    with opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as context:
+        identifiers = [runs.run_of(context, name) for name in revisions.arguments([run])]
+        if dry_run:
+            rollouts = [one for identifier in identifiers for one in context.store.rollouts(identifier)]
+            text = f"would re-execute {sum(r.actions for r in rollouts)} commands of {len(rollouts)} rollouts"
+            output.emit("plan", {"text": text, "runs": identifiers}) if json else output.data(text)
+            return
+        for identifier in identifiers:
             done = certify.run(context, certify.CertifySpec(run=identifier, panel=panel))
-            if json:
-                output.emit_list("certificates", list(done.certificates), run=done.run, executed=done.executed)
-            else:
-                for certificate in done.certificates:
-                    output.data(certificate.id)
-            counts = {result: len(done.tasks(result)) for result in Certified}
-            shown = ", ".join(f"{count} {result.value}" for result, count in counts.items() if count)
-            output.say(f"{shown or 'nothing to certify'}; {done.executed} chains re-executed now")
-            for certificate in done.certificates:
-                if certificate.result is Certified.FORKED:
-                    output.say(f"  {certificate.task}: step {certificate.step}: {certificate.command}")
-            if exit_code and counts[Certified.FORKED]:
-                msg = f"{counts[Certified.FORKED]} tasks forked"
-                raise AnswerNo(msg, hint="`ht show CERTIFICATE` shows both outputs")
+            made += done.certificates
+            executed += done.executed
+    if json:
+        output.emit_list("certificates", made, runs=identifiers, executed=executed)
+    for certificate in [] if json else made:
+        output.data(certificate.id)
+    counts = {result: sum(one.result is result for one in made) for result in Certified}
+    shown = ", ".join(f"{count} {result.value}" for result, count in counts.items() if count)
+    output.say(f"{shown or 'nothing to certify'}; {executed} chains re-executed now")
+    for certificate in made:
+        if certificate.result is Certified.FORKED:
+            output.say(f"  {certificate.task}: step {certificate.step}: {certificate.command}")
+    if exit_code and counts[Certified.FORKED]:
+        msg = f"{counts[Certified.FORKED]} tasks forked"
+        raise AnswerNo(msg, hint="`ht show CERTIFICATE` shows both outputs")

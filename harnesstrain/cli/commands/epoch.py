@@ -46,7 +46,7 @@ def command(
         "measure.jobs": jobs,
         "sandbox.allow_unisolated": unisolated or None,
     }
-    with opened(config=config, given=given, flags=flags, progress=progress, drains=True) as context:
+    with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
         if dry_run:
             loop = context.settings.loop
             text = f"would run {n} epochs with estimator {loop.estimator}, criterion {loop.criterion}"
@@ -58,11 +58,13 @@ def command(
         trainer = Trainer(context, optimizer=optimizer)
         limits = Limits(context.stop, max_time=seconds(max_time) if max_time else None, max_tokens=max_tokens)
         verdicts = []
-        for loss in trainer.epochs(n, limits):
-            loss.backward()
-            optimizer.step()
-            verdicts.append(loss.verdict)
-            if not json:
-                output.data(loss.verdict.id)
-        if json:
-            output.emit_list("epochs", [verdict_object(verdict) for verdict in verdicts])
+        try:
+            for loss in trainer.epochs(n, limits):
+                loss.backward()
+                optimizer.step()
+                verdicts.append(verdict_object(loss.verdict))
+                if not json:
+                    output.data(loss.verdict.id)
+        finally:
+            if json:
+                output.emit_list("epochs", verdicts)

@@ -38,22 +38,20 @@ def command(
     The same command is the same run: rerunning resumes, and a complete run is a no-op.
     """
     from harnesstrain.cli import output, revisions
+    from harnesstrain.cli.measuring import check, check_infra, line_of
     from harnesstrain.cli.session import opened
-    from harnesstrain.core.errors import Incomplete, Unmeasurable
     from harnesstrain.stages import evaluate
+    from harnesstrain.stages.evaluate import Estimate, Evaluated
 
     flags = {
         "measure.cache": "off" if no_cache else cache,
         "sandbox.allow_unisolated": unisolated or None,
     }
-    with opened(config=config, given=given, flags=flags, progress=progress, drains=True) as context:
-        names: list[str] = []
-        for name in revisions.arguments(revs or ["@"]):
-            names += revisions.sides(name)
-        results = []
-        for name in names:
-            spec = evaluate.EvaluateSpec(
-                commit=revisions.commit_of(context, name),
+    with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
+        names = revisions.arguments(revs or ["@"])
+        specs = [
+            evaluate.EvaluateSpec(
+                commit=commit,
                 panel=panel,
                 split=split,
                 include=tuple(include or ()),
@@ -64,29 +62,19 @@ def command(
                 jobs=jobs,
                 max_tokens=max_tokens,
             )
-            if dry_run:
-                estimate = evaluate.dry_run(context, spec)
-                output.emit("estimate", estimate) if json else output.data(_sentence(estimate))
-                continue
-            done = evaluate.run(context, spec)
-            results.append(done)
-            output.emit("run", {**done.model_dump(mode="json"), "complete": done.complete}) if json else output.data(
-                done.run
-            )
-            if not done.complete:
-                msg = f"{done.cells - done.done} of {done.cells} cells are missing"
-                raise Incomplete(msg, hint="the same command resumes", run=done.run)
-        lost = sum(done.infra for done in results)
-        if lost:
-            msg = f"{lost} cells ended in infrastructure failures"
-            raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` tries them again; `ht show RUN` names them")
-
-
-def _sentence(estimate: object) -> str:
-    from harnesstrain.stages.evaluate import Estimate
-
-    assert isinstance(estimate, Estimate)
-    cost = ""
-    if estimate.tokens is not None:
-        cost = f", about {estimate.tokens} tokens and {estimate.seconds:g} s"
-    return f"run {estimate.run[:8]}: {estimate.cells} cells, {estimate.done} done, {estimate.to_run} to run{cost}"
+            for name in names
+            for commit in revisions.commits_of(context, name)
+        ]
+        if "@" in names and (changed := context.repo.dirty()):
+            output.say(f"note: {len(changed)} uncommitted files are not measured: {', '.join(changed[:3])}")
+        results: list[Evaluated | Estimate] = []
+        try:
+            for spec in specs:
+                results.append(evaluate.dry_run(context, spec) if dry_run else evaluate.run(context, spec))
+                if not json:
+                    output.data(line_of(results[-1]))
+                check(results[-1])
+        finally:
+            if json and (results or not specs):
+                output.emit_one_or_list("estimate" if dry_run else "run", results)
+        check_infra(results)

@@ -10,7 +10,7 @@ def command(dry_run: opt.DryRun = False, config: opt.Config = None, json: opt.Js
     from harnesstrain.cli import output
     from harnesstrain.cli.session import opened
 
-    with opened(config=config) as context:
+    with opened(config=config, dry_run=dry_run) as context:
         if dry_run:
             orphans = [found.subject for found in context.store.fsck(deep=False) if found.kind == "orphan"]
             if json:

@@ -29,7 +29,7 @@ def command(
     from harnesstrain.core.records.verdict import Decision
     from harnesstrain.stages import judging
 
-    with opened(config=config, given=given) as context:
+    with opened(config=config, given=given, dry_run=dry_run) as context:
         pair = runs.runs_of(context, compared)
         spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
         verdict = judging.run(context, spec)

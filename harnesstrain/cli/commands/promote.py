@@ -27,20 +27,27 @@ def command(
     from harnesstrain.core.errors import AnswerNo
     from harnesstrain.stages import promote
 
+    results: list[dict[str, object]] = []
     refused = []
-    with opened(config=config, given=given) as context:
-        promote.repair(context)
-        for name in revisions.arguments(names):
-            verdict = runs.verdict_of(context, name, criterion, record=not dry_run)
-            done = promote.run(context, promote.PromoteSpec(verdict=verdict, dry_run=dry_run))
-            if json:
+    with opened(config=config, given=given, dry_run=dry_run) as context:
+        if not dry_run:
+            promote.repair(context)
+        try:
+            for name in revisions.arguments(names):
+                verdict = runs.verdict_of(context, name, criterion, record=not dry_run)
+                done = promote.run(context, promote.PromoteSpec(verdict=verdict, dry_run=dry_run))
                 target = {"target": verdict.cand_commit, "applied": done.applied, "dry_run": dry_run}
-                output.emit("promotion", {**target, "detail": done.reason, "commit": done.commit})
-            else:
-                output.data(done.commit if done.applied else ("would promote" if dry_run else "rejected"))
-            if done.reason:
-                output.say(done.reason)
-            if not done.applied and not dry_run:
-                refused.append(done.reason)
+                results.append({**target, "verdict": verdict.id, "detail": done.reason, "commit": done.commit})
+                if not json:
+                    output.data(done.commit if done.applied else "rejected" if not done.planned else "would promote")
+                if done.reason:
+                    output.say(done.reason)
+                if not done.applied and not done.planned:
+                    refused.append(done.reason)
+        finally:
+            if json and results:
+                output.emit_one_or_list("promotion", results)
+    if json and not results:
+        output.emit_list("promotions", [])
     if refused and exit_code:
         raise AnswerNo(refused[0])

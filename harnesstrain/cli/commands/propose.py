@@ -28,7 +28,7 @@ def command(
     from harnesstrain.core.records.candidate import CandidateStatus
     from harnesstrain.stages import propose
 
-    with opened(config=config, given=given, progress=progress) as context:
+    with opened(config=config, given=given, progress=progress, dry_run=dry_run) as context:
         commit = revisions.commit_of(context, base)
         name = estimator or context.settings.loop.estimator
         if dry_run:

@@ -19,13 +19,7 @@ def command(
     from harnesstrain.cli.session import opened
 
     with opened(config=config) as context:
-        found = []
-        for name in revisions.arguments(names):
-            if ".." in name:
-                pair = revisions.range_of(context, name)
-                found += [pair.base, pair.cand]
-            else:
-                found.append(revisions.commit_of(context, name))
+        found = [commit for name in revisions.arguments(names) for commit in revisions.commits_of(context, name)]
     if json:
         output.emit_list("commits", list(found))
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import computed_field
+
 from harnesstrain.core.records.base import Record
 
 
@@ -47,6 +49,7 @@ class Evaluated(Record):
     tokens: int = 0
     """Tokens of the attempts made by this command."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def complete(self) -> bool:
         """Whether every cell has its result."""

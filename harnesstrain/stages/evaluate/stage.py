@@ -56,7 +56,7 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Ev
         infra=sum(not rollout.outcome.scorable for rollout in rollouts),
         tokens=driven.tokens,
     )
-    context.bus.emit("run.finished", **evaluated.model_dump(), complete=evaluated.complete)
+    context.bus.emit("run.finished", **evaluated.model_dump())
     return evaluated
 
 
@@ -67,7 +67,7 @@ def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:
     past = _past(context, identified)
     mean_tokens = statistics.fmean(r.usage.total for r in past) if past else None
     mean_seconds = statistics.fmean(r.recorded_time for r in past) if past else None
-    jobs = spec.jobs or context.settings.measure.jobs
+    jobs = context.devices.ceiling.of(spec.jobs or context.settings.measure.jobs, tell=False)
     return Estimate(
         run=identified.run.id,
         commit=spec.commit,
@@ -92,7 +92,9 @@ def _plan(context: Context, spec: EvaluateSpec, identified: Identified) -> Plan:
 
 
 def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: Plan) -> Driven:
-    jobs = spec.jobs or context.settings.measure.jobs
+    devices = context.devices
+    devices.model.arm()
+    jobs = devices.ceiling.of(spec.jobs or context.settings.measure.jobs)
     executor = plugin("executors", "local")(jobs)
     manifest = context.repo.version(spec.commit).manifest
     with context.repo.worktree(spec.commit) as worktree:
@@ -101,7 +103,7 @@ def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: P
             identified.run,
             identified.tasks,
             Subject(worktree=worktree, manifest=manifest),
-            context.devices.bench,
+            devices.bench,
             bus=context.bus,
             stop=context.stop,
             retries=context.settings.measure.retries,

@@ -29,6 +29,8 @@ class Promoted(Record):
     """The baseline now."""
     reason: str
     """Why not, or what else the user should know (a checkout that was left alone)."""
+    planned: bool = False
+    """A dry run would promote."""
     promotion: Promotion | None = None
 
 
@@ -61,7 +63,7 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
         )
         return Promoted(applied=False, commit=head, reason=reason)
     if spec.dry_run:
-        return Promoted(applied=False, commit=head, reason=f"would promote {verdict.cand_commit[:8]}")
+        return Promoted(applied=False, planned=True, commit=head, reason=f"would promote {verdict.cand_commit[:8]}")
     promotion = Promotion(
         id=digest({"verdict": verdict.id, "branch": branch, "old": head, "new": verdict.cand_commit}),
         verdict=verdict.id,
