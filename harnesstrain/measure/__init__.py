@@ -4,6 +4,7 @@ Read this to learn how a run resumes.  May import: rollout, judge, the devices, 
 
 context.py     what every stage is given: settings, store, harness repo, events, stop signal
 bench.py       devices opened from settings: model, sandbox, regime
+trust.py       what a model certificate means for a run: limits, sentinels
 project.py     settings → an open context
 endpoint.py    settings → which model to connect to
 doctor.py      what this machine can do, and how to mend what it cannot

@@ -9,9 +9,11 @@ from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Capabilities
 from harnesstrain.llm.cached import CachedModel
 from harnesstrain.llm.connect import connect
+from harnesstrain.llm.vetted import VettedModel
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.endpoint import connect_spec
 from harnesstrain.measure.sandboxes import open_for
+from harnesstrain.measure.trust import Ceiling, vetted
 from harnesstrain.rollout.bench import Bench
 
 
@@ -22,6 +24,10 @@ class Devices:
     bench: Bench
     endpoint: Endpoint
     capabilities: Capabilities
+    model: VettedModel
+    """What `bench.model` asks when its cache has no answer."""
+    ceiling: Ceiling
+    """How many rollouts may run at once."""
 
     def close(self) -> None:
         """Close model and sandbox."""
@@ -34,6 +40,7 @@ class Devices:
 def open_devices(context: Context) -> Devices:
     """Open model and sandbox as the settings say; what dead drivers left of sandboxes is removed.
 
+    A model certificate decides whether the regime counts as deterministic, and how many requests run at once.
     Raises Prerequisite (no model server, no weights, no sandbox), Unsupported (not isolated and not allowed to be).
     """
     settings = context.settings
@@ -45,18 +52,25 @@ def open_devices(context: Context) -> Devices:
     except BaseException:
         sandbox.close()
         raise
+    sampling = settings.llm.sampling.record()
+    try:
+        within, trust = vetted(model, sampling, context.store)
+    except BaseException:
+        model.close()
+        sandbox.close()
+        raise
     cache = settings.measure.cache
     cached = CachedModel(
-        model,
+        within,
         context.store.llm_cache() if cache != "off" else None,
         read=cache in ("on", "read"),
         write=cache in ("on", "write"),
     )
-    endpoint = cached.endpoint()
+    endpoint = within.endpoint()
     regime = Regime(
         endpoint=endpoint.fingerprint,
         deterministic=endpoint.deterministic,
-        sampling=settings.llm.sampling.record(),
+        sampling=sampling,
         context_length=endpoint.context_length,
         sandbox=sandbox.identity(),
         limits=settings.sandbox.limits(),
@@ -71,4 +85,5 @@ def open_devices(context: Context) -> Devices:
         isolated=not settings.sandbox.allow_unisolated,
         model_deadline=settings.llm.deadline,
     )
-    return Devices(bench=bench, endpoint=endpoint, capabilities=can)
+    ceiling = Ceiling(trust.limit, context.bus)
+    return Devices(bench=bench, endpoint=endpoint, capabilities=can, model=within, ceiling=ceiling)
