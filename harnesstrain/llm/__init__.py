@@ -13,6 +13,7 @@ cached.py     a model that remembers: cache, coalescing, where a reply came from
 client.py     any OpenAI-compatible endpoint as a Model
   transport.py  its HTTP: time limits, retries, no secret in anything raised
   discovery.py  what an endpoint says it is
+  inspection.py what more a server tells of a reply when asked
   tokenize.py   token counts in whichever way it offers
 wire.py       records to and from OpenAI chat JSON
 faults.py     HTTP statuses and error bodies to and from the error tree

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harnesstrain.core.errors import LlmFailure, TransportFailure
+from harnesstrain.core.errors import BadRequest, LlmFailure, TransportFailure
+from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
 from harnesstrain.llm.discovery import Discovery, discover
+from harnesstrain.llm.inspection import Inspection
 from harnesstrain.llm.tokenize import Counter
 from harnesstrain.llm.transport import Patience, Payload, Transport
 from harnesstrain.llm.wire import reply_from, request_body
@@ -60,6 +62,7 @@ class OpenAIModel:
         self._token_field = token_field
         self._lock = threading.Lock()
         self._found: Discovery | None = None
+        self._inspection: Inspection | None = None
         self._counter = Counter(self._transport)
 
     def __repr__(self) -> str:
@@ -86,8 +89,44 @@ class OpenAIModel:
         Raises ContextOverflow, RateLimited, TransportFailure, BadRequest; LlmFailure when the server has come to
         serve something else than it did at first.
         """
+        return self._exchange(request, {})
+
+    def inspect(self, request: LlmRequest, *, cold: bool = False, stop: StopSignal | None = None) -> Reply:
+        """Like `complete`, with token ids and logprobs as far as the server gives them; it cannot be stopped.
+
+        `cold` works with our front, llama-server, vLLM and sglang.
+        """
         found = self._discovered()
-        body = request_body(request, found.endpoint.model)
+        with self._lock:
+            if self._inspection is None:
+                owner = str(found.endpoint.identity.get("owned_by", ""))
+                self._inspection = Inspection(self._transport, owner, found.own)
+        ways = self._inspection.ways(cold=cold)
+        for rank, fields in ways:
+            try:
+                reply = self._exchange(request, fields)
+            except BadRequest:
+                if rank == ways[-1][0]:
+                    raise
+                continue
+            self._inspection.settle(rank)
+            return reply
+        raise AssertionError("unreachable")
+
+    def crowds(self) -> tuple[int, ...] | None:
+        """Requests so far that began as the n-th at once, where our own front counts them."""
+        if not self._discovered().own:
+            return None
+        said = self._transport.get(f"{self._transport.url.removesuffix('/v1')}/health").body
+        crowds = said.get("crowds") if isinstance(said, dict) else None
+        if not isinstance(crowds, list) or not all(isinstance(count, int) for count in crowds):
+            return None
+        return tuple(crowds)
+
+    def _exchange(self, request: LlmRequest, more: Mapping[str, Any]) -> Reply:
+        """One request with `more` body fields, answered."""
+        found = self._discovered()
+        body = {**request_body(request, found.endpoint.model), **more}
         body[self._token_field] = body.pop("max_tokens")
         for name, value in self._body.items():
             if value is None:

@@ -26,9 +26,9 @@ from starlette.routing import Route
 
 from harnesstrain.core.errors import BadRequest, HtError, LlmFailure, Prerequisite
 from harnesstrain.core.ports import StopSignal
-from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
+from harnesstrain.core.records.llm import Endpoint, Reply
 from harnesstrain.llm import intake
-from harnesstrain.llm.base import Abortable, Model
+from harnesstrain.llm.base import Abortable, Inspectable, Model
 from harnesstrain.llm.faults import error_body, status_and_body
 from harnesstrain.llm.lanes import Lanes
 from harnesstrain.llm.wire import OWN_FIELD, completion_body, completion_chunks
@@ -145,7 +145,7 @@ class Front:
 
         def work(stop: StopSignal) -> Reply:
             assert taken is not None
-            return self._complete(taken.request, stop)
+            return self._complete(taken, stop)
 
         try:
             taken = intake.parse(await self._read(request), self.endpoint)
@@ -182,6 +182,7 @@ class Front:
             "max_running": self._lanes.width,
             "running": self._lanes.running,
             "waiting": self._lanes.waiting,
+            "crowds": list(self._lanes.crowds),
         }
         return _json(200, state)
 
@@ -224,7 +225,10 @@ class Front:
                 job.give_up()
                 result.cancel()
 
-    def _complete(self, request: LlmRequest, stop: StopSignal) -> Reply:
+    def _complete(self, taken: intake.Intake, stop: StopSignal) -> Reply:
+        request = taken.request
+        if (taken.logprobs or taken.cold) and isinstance(self._model, Inspectable):
+            return self._model.inspect(request, cold=taken.cold, stop=stop)
         if isinstance(self._model, Abortable):
             return self._model.complete_until(request, stop)
         return self._model.complete(request)

@@ -40,6 +40,10 @@ class Intake:
     request: LlmRequest
     stream: bool
     stream_usage: bool
+    logprobs: bool
+    """Whether they are asked for."""
+    cold: bool
+    """Whether nothing kept of the prompt may be used (`cache_prompt` false)."""
 
 
 def parse(data: bytes, endpoint: Endpoint) -> Intake:
@@ -64,6 +68,8 @@ def parse(data: bytes, endpoint: Endpoint) -> Intake:
         ),
         stream=body.get("stream") is True,
         stream_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        logprobs=body.get("logprobs") is True,
+        cold=body.get("cache_prompt") is False,
     )
 
 

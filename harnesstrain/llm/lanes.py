@@ -41,6 +41,7 @@ class Lanes:
         self._lock = threading.Lock()
         self._waiting: set[int] = set()
         self._running: dict[int, Job[Any]] = {}
+        self._crowds = [0] * width
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True) for index in range(width)
@@ -59,6 +60,12 @@ class Lanes:
         """Jobs that run, abandoned ones included."""
         with self._lock:
             return len(self._running)
+
+    @property
+    def crowds(self) -> tuple[int, ...]:
+        """Jobs so far that began as the n-th at once, for n = 1, 2, … `width`."""
+        with self._lock:
+            return tuple(self._crowds)
 
     def submit(self, work: Callable[[StopSignal], T]) -> Job[T]:
         """Queue `work`.  Raises RateLimited when too many wait, TransportFailure after `close`."""
@@ -92,6 +99,7 @@ class Lanes:
                 if self._closed:
                     job.give_up()
                 self._running[id(job)] = job
+                self._crowds[len(self._running) - 1] += 1
             try:
                 self._do(job)
             finally:

@@ -110,9 +110,9 @@ class Transport:
         return self._call("GET", path, None, None, patience or self._patience)
 
     def answers(self, path: str) -> bool:
-        """Whether GET `path` is answered with 200, whatever the body.  Tried once."""
+        """Whether GET `path` (or a whole URL) is answered with 200, whatever the body.  Tried once."""
         try:
-            return self._client.get(self.url + path).status_code == 200
+            return self._client.get(path if "://" in path else self.url + path).status_code == 200
         except httpx.HTTPError:
             return False
 

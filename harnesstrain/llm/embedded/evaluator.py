@@ -56,6 +56,8 @@ class Evaluator:
         """
         started = time.thread_time()
         prompt = self._weights.tokens(job.prompt, self._context.length)
+        if job.cold:
+            self.forget()
         room = self._context.length - len(prompt)
         if room < 1:
             raise overflow(len(prompt), self._context.length)

@@ -40,6 +40,8 @@ class Job(Record):
     sampling: Sampling
     logprobs: bool = False
     """Whether to report the log probability of each token."""
+    cold: bool = False
+    """Whether to give up every kept prefix first."""
 
 
 class Completion(Record):

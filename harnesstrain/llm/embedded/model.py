@@ -103,6 +103,10 @@ class EmbeddedModel:
         """Like `complete`, but gives up soon after `stop` is set, with `finish_reason` "abort"."""
         return self._complete(request, stop)
 
+    def inspect(self, request: LlmRequest, *, cold: bool = False, stop: StopSignal | None = None) -> Reply:
+        """Like `complete_until`, with logprobs.  `cold`: what the worker kept of earlier prompts is given up first."""
+        return self._complete(request, stop, logprobs=True, cold=cold)
+
     def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
         """Prompt tokens of a conversation, template included.  Does not wait for running completions."""
         request = LlmRequest(messages=tuple(dict(message) for message in messages))
@@ -116,10 +120,12 @@ class EmbeddedModel:
         """End the workers.  Requests still running fail with TransportFailure."""
         self._pool.close()
 
-    def _complete(self, request: LlmRequest, stop: StopSignal | None) -> Reply:
+    def _complete(
+        self, request: LlmRequest, stop: StopSignal | None, *, logprobs: bool = False, cold: bool = False
+    ) -> Reply:
         check_sampling(request.sampling)
         prompt = chatml.render(request, self._system)
-        done = self._pool.complete(prompt, request.sampling, logprobs=self._logprobs, stop=stop)
+        done = self._pool.complete(prompt, request.sampling, logprobs=logprobs or self._logprobs, cold=cold, stop=stop)
         return reply(request, prompt, done)
 
 

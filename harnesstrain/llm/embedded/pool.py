@@ -50,13 +50,22 @@ class Pool:
         atexit.register(self.close)
 
     def complete(
-        self, prompt: Prompt, sampling: Sampling, *, logprobs: bool = False, stop: StopSignal | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        *,
+        logprobs: bool = False,
+        cold: bool = False,
+        stop: StopSignal | None = None,
     ) -> Completion:
         """Compute a completion; blocks until it is done, or until shortly after `stop` is set.
 
+        `cold`: the worker that computes it gives up what it kept first.
+
         Raises ContextOverflow, Prerequisite, UsageError, TransportFailure or another LlmFailure.
         """
-        ticket = Ticket(Job(key=next(self._keys), prompt=prompt, sampling=sampling, logprobs=logprobs), stop)
+        job = Job(key=next(self._keys), prompt=prompt, sampling=sampling, logprobs=logprobs, cold=cold)
+        ticket = Ticket(job, stop)
         future: Future[Completion] = Future()
         with self._news:
             self._refuse_if_closed()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harnesstrain.core.errors import HtError, LlmFailure, Prerequisite
+from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
 from harnesstrain.llm.client import OpenAIModel
 from harnesstrain.llm.logs import log_size, log_tail
@@ -82,6 +83,10 @@ class ProcessModel:
     def complete(self, request: LlmRequest) -> Reply:
         """One reply from the program."""
         return self._running().complete(request)
+
+    def inspect(self, request: LlmRequest, *, cold: bool = False, stop: StopSignal | None = None) -> Reply:
+        """One reply with what the program tells of it."""
+        return self._running().inspect(request, cold=cold, stop=stop)
 
     def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
         """Prompt tokens as the program counts them."""
