@@ -42,7 +42,9 @@ def partings(store: Store, pair: Range, task: str | None) -> Partings:
     base, cand = store.run(pair.base), store.run(pair.cand)
     left = {(r.task, r.seed): r for r in latest_attempts(store.rollouts(base.id))}
     right = {(r.task, r.seed): r for r in latest_attempts(store.rollouts(cand.id))}
+    place = {one.name: index for index, one in enumerate(store.panel(base.panel).tasks)}
     shared = [cell for cell in left if cell in right and task in (None, cell[0])]
+    shared.sort(key=lambda cell: (place.get(cell[0], len(place)), cell))
     if task is not None and not shared:
         msg = f"no rollout of '{task}' on both sides"
         raise NotFound(msg, hint="`ht tasks list` shows the tasks")
