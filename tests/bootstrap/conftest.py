@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,13 +25,21 @@ def patch(name: str) -> Path:
 Make = Callable[..., Path]
 
 
+@pytest.fixture(scope="session")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A harness repo as `ht init` writes it.  Not to be changed."""
+    directory = tmp_path_factory.mktemp("baseline") / "harness"
+    create(directory)
+    return directory
+
+
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path: Path, baseline: Path) -> Make:
     """make("a", "b") is a harness repo as `ht init` writes it, with the patches a and b applied."""
 
     def harness(*names: str) -> Path:
         directory = tmp_path / "harness" / ("+".join(names) or "baseline")
-        create(directory)
+        shutil.copytree(baseline, directory, ignore=shutil.ignore_patterns(".git"))
         for name in names:
             apply_patch(directory, patch(name))
         return directory

@@ -8,11 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from harnesstrain.harness import manifest as manifests
 from harnesstrain.harness.check import conformance
-from harnesstrain.harness.template import create
 from tests.bootstrap.conftest import Make
 from tests.bootstrap.episode import play
 
@@ -21,13 +18,6 @@ SUBMIT = json.dumps({"tool": "submit"})
 
 def run(command: str) -> str:
     return json.dumps({"tool": "run", "command": command})
-
-
-@pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("baseline") / "harness"
-    create(directory)
-    return directory
 
 
 def test_its_own_tests_pass(baseline: Path) -> None:
