@@ -61,8 +61,6 @@ def facts_memo(evidence: Evidence, outcome: str) -> str:
 
 def _line(item: Tried) -> str:
     where = f"epoch {item.epoch}" if item.epoch is not None else "by hand"
-    flips = [f"gained {', '.join(item.gained)}"] if item.gained else []
-    flips += [f"lost {', '.join(item.lost)}"] if item.lost else []
-    about = "; ".join([part for part in (item.reason, *flips) if part])
+    about = item.reason
     title = item.hypothesis or item.source or "(no proposal)"
     return f"- {where}: {title} → **{item.result}**" + (f" ({about})" if about else "")
