@@ -11,6 +11,7 @@ revisions.py   `@`, `@~2`, `e7`, git revisions, ids, ranges, `-`
 runs.py        names → runs and verdicts
 durations.py   `90s`, `2h`
 traces.py      traces for scripts
+certifying.py  what `ht certify` does for each part
 serving.py     what `ht serve-llm` says
 pulling.py     progress of `ht model pull`
 tasks.py       what `ht tasks` says

@@ -178,6 +178,7 @@ def test_health_and_models(served: Any) -> None:
         "max_running": 3,
         "running": 0,
         "waiting": 0,
+        "crowds": [0, 0, 0],
     }
     entry = get(front, "/v1/models")["data"][0]
     assert (entry["id"], entry["max_model_len"]) == ("fixed", 1000)

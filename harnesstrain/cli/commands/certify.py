@@ -8,11 +8,21 @@ import typer
 
 from harnesstrain.cli import options as opt
 
+WHAT = "model: ask the endpoint.  env: re-execute a run's recorded commands.  Default: all that apply."
+
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="[env]", help="env: re-execute a run's recorded commands.")] = "env",
-    run: Annotated[str, typer.Argument(metavar="[RUN|REV|-]", help="A run id, or a version; default: @.")] = "@",
+    what: Annotated[str | None, typer.Argument(metavar="[model|env]", help=WHAT)] = None,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN|REV|-]", help="env: a run id, or a version; default: @.")
+    ] = None,
     panel: opt.Panel = None,
+    max_running: Annotated[
+        int | None, typer.Option("--max-running", min=1, help="model: test up to this many requests at once.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="model: fewer and shorter prompts.")] = False,
+    thorough: Annotated[bool, typer.Option("--thorough", help="model: more and longer prompts.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="model: ask also where a certificate holds.")] = False,
     dry_run: opt.DryRun = False,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
@@ -20,44 +30,45 @@ def command(
     progress: opt.Progress = "auto",
     json: opt.Json = False,
 ) -> None:
-    """Re-execute the recorded commands of a run in fresh sandboxes.  Prints certificate ids.
+    """Find out whether model and environment repeat themselves.  Prints certificate ids.
 
+    A model is certified for the largest number of requests at once whose replies stay equal; runs keep within it.
     A task whose output differs is `forked`: comparisons leave it out, and every report lists it.
     """
-    from harnesstrain.cli import output, revisions, runs
+    from harnesstrain.cli import certifying, output, revisions
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo, UsageError
-    from harnesstrain.core.records.certificate import Certificate, Certified
-    from harnesstrain.stages import certify
+    from harnesstrain.stages.certify import ModelSpec
 
-    if what != "env":
-        if run != "@" or what in ("model", "harness"):
-            msg = f"'{what}' is nothing that can be certified here"
-            raise UsageError(msg, hint="`ht certify env RUN`")
-        what, run = "env", what
-    made: list[Certificate] = []
-    executed = 0
+    if quick and thorough:
+        raise UsageError("--quick and --thorough exclude each other", hint="give one of them, or neither")
+    asked = certifying.asked(what, run)
+    depth = "quick" if quick else "thorough" if thorough else "standard"
+    spec = ModelSpec(depth=depth, max_running=max_running, again=again)
+    made = certifying.Made()
     with opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as context:
-        identifiers = [runs.run_of(context, name) for name in revisions.arguments([run])]
+        names = revisions.arguments([asked.run]) if "env" in asked.parts else []
         if dry_run:
-            rollouts = [one for identifier in identifiers for one in context.store.rollouts(identifier)]
-            text = f"would re-execute {sum(r.actions for r in rollouts)} commands of {len(rollouts)} rollouts"
-            output.emit("plan", {"text": text, "runs": identifiers}) if json else output.data(text)
+            plans = [certifying.model_plan(context, spec)] if "model" in asked.parts else []
+            identifiers = certifying.runs_for_env(context, names, strict=not asked.all)
+            plans += [certifying.env_plan(context, identifiers)] if identifiers else []
+            for text in [] if json else plans:
+                output.data(text)
+            if json:
+                output.emit("plan", {"text": "; ".join(plans), "runs": identifiers})
             return
-        for identifier in identifiers:
-            done = certify.run(context, certify.CertifySpec(run=identifier, panel=panel))
-            made += done.certificates
-            executed += done.executed
+        if "model" in asked.parts:
+            certifying.of_model(context, spec, made)
+            if not json:
+                output.data(made.certificates[0].id)
+            made.printed = 1
+        identifiers = certifying.runs_for_env(context, names, strict=not asked.all)
+        if identifiers:
+            certifying.of_env(context, identifiers, panel, made)
     if json:
-        output.emit_list("certificates", made, runs=identifiers, executed=executed)
-    for certificate in [] if json else made:
+        output.emit_list("certificates", made.certificates, runs=made.runs, executed=made.executed)
+    for certificate in [] if json else made.certificates[made.printed :]:
         output.data(certificate.id)
-    counts = {result: sum(one.result is result for one in made) for result in Certified}
-    shown = ", ".join(f"{count} {result.value}" for result, count in counts.items() if count)
-    output.say(f"{shown or 'nothing to certify'}; {executed} chains re-executed now")
-    for certificate in made:
-        if certificate.result is Certified.FORKED:
-            output.say(f"  {certificate.task}: step {certificate.step}: {certificate.command}")
-    if exit_code and counts[Certified.FORKED]:
-        msg = f"{counts[Certified.FORKED]} tasks forked"
-        raise AnswerNo(msg, hint="`ht show CERTIFICATE` shows both outputs")
+    if exit_code and made.forked:
+        msg = f"{' and '.join(made.forked)} forked"
+        raise AnswerNo(msg, hint="`ht show CERTIFICATE` shows both sides")
