@@ -83,28 +83,33 @@ def main() -> None:
     arguments = sys.argv[1:]
     _plugin(arguments)
     exits.install_signals()
-    as_json = "--json" in arguments
     _register()
     try:
-        left = app(prog_name="ht", standalone_mode=False)
-        code = left if isinstance(left, int) else 0
-        output.finish()
-    except HtError as error:
-        code = exits.report(error, as_json=as_json)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = exits.SIGPIPE
-    except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-    except Exception as error:
-        wrong = _misused(error)
-        code = exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
-    try:
+        code = _run(as_json="--json" in arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # whoever read our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = exits.SIGPIPE
     sys.exit(code)
+
+
+def _run(*, as_json: bool) -> int:
+    """Run the command; returns the exit code.  Raises BrokenPipeError."""
+    try:
+        left = app(prog_name="ht", standalone_mode=False)
+        output.finish()
+        return left if isinstance(left, int) else 0
+    except HtError as error:
+        return exits.report(error, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # the parser's own reading of it
+            raise leaving.__context__ from None
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except Exception as error:
+        wrong = _misused(error)
+        return exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
 
 
 def _misused(error: Exception) -> UsageError | None:
