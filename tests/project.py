@@ -49,7 +49,13 @@ def solve(ep: Episode) -> None:
 
 serve(solve)
 '''
-CHECK = "import sys\nfrom pathlib import Path\n\nif Path('agent/fail').exists():\n    sys.exit('1 test failed: agent/fail')\n"
+CHECK = """\
+import sys
+from pathlib import Path
+
+if Path('agent/fail').exists():
+    sys.exit('1 test failed: agent/fail')
+"""
 MANIFEST = """\
 [harness]
 name = "tiny"

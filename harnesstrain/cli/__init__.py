@@ -18,6 +18,7 @@ tasks.py       what `ht tasks` says
 walkthrough.py what `ht quickstart` runs
 showing.py     any record, for `ht show`
 parting.py     where two runs part, for `ht diff`
+measuring.py   what `ht evaluate` does around the stage
 progress.py    bars on a terminal, lines elsewhere
 tables.py      records as rows for people
 commands/      one file per command

@@ -54,7 +54,6 @@ def _room(room: Path) -> list[str]:
         if path.name.startswith(("_", ".")) or (path.is_dir() and not (path / "__init__.py").is_file()):
             continue
         name = f"{path.name}/" if path.is_dir() else path.name
-        if path.suffix == ".py" or path.is_dir():
-            if name not in text:
-                missing.append(f"harnesstrain/{room.name}/__init__.py does not name {name}")
+        if (path.suffix == ".py" or path.is_dir()) and name not in text:
+            missing.append(f"harnesstrain/{room.name}/__init__.py does not name {name}")
     return missing
