@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from harnesstrain.core.errors import Prerequisite, TransportFailure
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Capabilities
+from harnesstrain.llm.base import Model
 from harnesstrain.llm.cached import CachedModel
 from harnesstrain.llm.connect import connect
 from harnesstrain.llm.vetted import VettedModel
@@ -44,46 +47,57 @@ def open_devices(context: Context) -> Devices:
     Raises Prerequisite (no model server, no weights, no sandbox), Unsupported (not isolated and not allowed to be).
     """
     settings = context.settings
-    sandbox = open_for(settings)
-    try:
+    with ExitStack() as opened:
+        sandbox = opened.enter_context(closing(open_for(settings)))
         sandbox.sweep()
-        can = sandbox.capabilities()
-        model = connect(connect_spec(settings, context.state, context.environ))
-    except BaseException:
-        sandbox.close()
-        raise
-    sampling = settings.llm.sampling.record()
-    try:
+        model = opened.enter_context(closing(connect(connect_spec(settings, context.state, context.environ))))
+        sampling = settings.llm.sampling.record()
+        _answered(model)
         within, trust = vetted(model, sampling, context.store)
-    except BaseException:
-        model.close()
-        sandbox.close()
-        raise
-    cache = settings.measure.cache
-    cached = CachedModel(
-        within,
-        context.store.llm_cache() if cache != "off" else None,
-        read=cache in ("on", "read"),
-        write=cache in ("on", "write"),
+        endpoint = within.endpoint()
+        regime = Regime(
+            endpoint=endpoint.fingerprint,
+            deterministic=endpoint.deterministic,
+            sampling=sampling,
+            context_length=endpoint.context_length,
+            sandbox=sandbox.identity(),
+            limits=settings.sandbox.limits(),
+            budgets=settings.budgets.record(),
+            grading=settings.measure.grading,
+        )
+        bench = Bench(
+            model=_cached(context, within),
+            sandbox=sandbox,
+            regime=regime,
+            limits=regime.limits,
+            isolated=not settings.sandbox.allow_unisolated,
+            model_deadline=settings.llm.deadline,
+        )
+        devices = Devices(
+            bench=bench,
+            endpoint=endpoint,
+            capabilities=sandbox.capabilities(),
+            model=within,
+            ceiling=Ceiling(trust.limit, context.bus),
+        )
+        opened.pop_all()
+        return devices
+
+
+def _cached(context: Context, model: Model) -> CachedModel:
+    use = context.settings.measure.cache
+    return CachedModel(
+        model,
+        context.store.llm_cache() if use != "off" else None,
+        read=use in ("on", "read"),
+        write=use in ("on", "write"),
     )
-    endpoint = within.endpoint()
-    regime = Regime(
-        endpoint=endpoint.fingerprint,
-        deterministic=endpoint.deterministic,
-        sampling=sampling,
-        context_length=endpoint.context_length,
-        sandbox=sandbox.identity(),
-        limits=settings.sandbox.limits(),
-        budgets=settings.budgets.record(),
-        grading=settings.measure.grading,
-    )
-    bench = Bench(
-        model=cached,
-        sandbox=sandbox,
-        regime=regime,
-        limits=regime.limits,
-        isolated=not settings.sandbox.allow_unisolated,
-        model_deadline=settings.llm.deadline,
-    )
-    ceiling = Ceiling(trust.limit, context.bus)
-    return Devices(bench=bench, endpoint=endpoint, capabilities=can, model=within, ceiling=ceiling)
+
+
+def _answered(model: Model) -> Endpoint:
+    """What the model is.  A server that cannot be reached now is a prerequisite, not noise in a measurement."""
+    try:
+        return model.endpoint()
+    except TransportFailure as failure:
+        hint = "start it, or correct HT_LLM_URL; `ht serve-llm --detach` serves one here"
+        raise Prerequisite(failure.message, hint=hint) from failure
