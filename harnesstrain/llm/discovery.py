@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -46,7 +46,8 @@ def discover(
     if published is not None:
         return Discovery(_published(published, max_running, body), own=True)
     identity: dict[str, Any] = {name: _portable(name, entry[name]) for name in _FACTS if entry.get(name) is not None}
-    identity.update(_server_facts(transport, patience, entry))
+    facts = _server_facts(transport, patience, entry)
+    identity.update(facts.identity)
     lengths = [value for value in (context_length, _length(entry), identity.get("n_ctx")) if isinstance(value, int)]
     if not lengths or min(lengths) <= 0:
         raise UsageError("the endpoint does not say its context length", hint="give it (context_length, in tokens)")
@@ -57,7 +58,7 @@ def discover(
         model=str(entry["id"]),
         context_length=min(lengths),
         deterministic=False,
-        max_running=max_running or _DEFAULT_RUNNING,
+        max_running=min(width for width in (max_running or _DEFAULT_RUNNING, facts.width) if width is not None),
         identity=identity,
     )
     return Discovery(endpoint, own=False)
@@ -118,27 +119,51 @@ def _length(entry: Mapping[str, Any]) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _server_facts(transport: Transport, patience: Patience, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the known servers tell beside /models: version, context size, template."""
+@dataclass(frozen=True)
+class _Facts:
+    """What a server tells beside /models."""
+
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    width: int | None = None
+    """Requests it works on at once, at most."""
+
+
+def _server_facts(transport: Transport, patience: Patience, entry: Mapping[str, Any]) -> _Facts:
+    """What the known servers tell beside /models: version, context size, template, how many requests at once."""
     root = transport.url.removesuffix("/v1")
     owner = entry.get("owned_by")
     try:
         if owner == "vllm":
-            return {"server_version": _field(transport.get(f"{root}/version", patience=patience).body, "version")}
+            said = transport.get(f"{root}/version", patience=patience).body
+            return _Facts({"server_version": _field(said, "version")})
         if owner == "sglang":
             info = transport.get(f"{root}/server_info", patience=patience).body
             names = ("version", "dtype", "quantization", "attention_backend", "enable_deterministic_inference")
-            return {name: _field(info, name) for name in names if _field(info, name) is not None}
+            found = {name: _field(info, name) for name in names if _field(info, name) is not None}
+            return _Facts(found, _sglang_width(info))
         if owner == "llamacpp":
             props = transport.get(f"{root}/props", patience=patience).body
             settings = _field(props, "default_generation_settings")
             facts = {"n_ctx": _field(settings, "n_ctx"), "build_info": _field(props, "build_info")}
             facts["chat_template"] = _field(props, "chat_template")
-            return {name: value for name, value in facts.items() if value is not None}
+            slots = _field(props, "total_slots")
+            known = {name: value for name, value in facts.items() if value is not None}
+            return _Facts(known, slots if isinstance(slots, int) and slots > 0 else None)
     except LlmFailure:
         # These routes are extras that a server may have switched off.
-        return {}
-    return {}
+        return _Facts()
+    return _Facts()
+
+
+def _sglang_width(info: Any) -> int | None:
+    """Requests that SGLang really runs at once.  The number it was started with may be more than its memory allows."""
+    states = _field(info, "internal_states")
+    widths = [
+        width
+        for state in (states if isinstance(states, list) else [])
+        if isinstance(width := _field(state, "effective_max_running_requests_per_dp"), int) and width > 0
+    ]
+    return min(widths, default=None)
 
 
 def _field(body: Any, name: str) -> Any:

@@ -77,6 +77,19 @@ def test_context_length_of_llama_server() -> None:
     assert endpoint.identity["meta"] == {"n_ctx_train": 32768, "size": 5}
 
 
+def test_a_server_that_says_how_many_it_runs_is_believed() -> None:
+    llama = {"data": [{"id": "m", "owned_by": "llamacpp", "max_model_len": 9}]}
+    slots = {"/props": says({"total_slots": 2})}
+    sglang = {"data": [{"id": "m", "owned_by": "sglang", "max_model_len": 9}]}
+    states = [{"effective_max_running_requests_per_dp": number} for number in (9, 12)]
+    info = {"/server_info": says({"max_running_requests": 32, "internal_states": states})}
+    assert endpoint_of(llama, slots).max_running == 2
+    assert endpoint_of(llama, slots, max_running=1).max_running == 1
+    assert endpoint_of(sglang, info, max_running=32).max_running == 9
+    assert endpoint_of(sglang, {"/server_info": says({"internal_states": "?"})}).max_running == 8
+    assert endpoint_of(llama, slots).fingerprint == endpoint_of(llama, {"/props": says({"total_slots": 4})}).fingerprint
+
+
 def test_sglang_facts() -> None:
     info = {"version": "0.5.23", "enable_deterministic_inference": True, "random_seed": 5, "uptime": 12.5}
     model = {"id": "m", "owned_by": "sglang", "max_model_len": 9}

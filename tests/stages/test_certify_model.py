@@ -21,7 +21,10 @@ from harnesstrain.measure.trust import Ceiling, ask_sentinels, vetted
 from harnesstrain.stages.certify import CertifiedModel, ModelSpec, certify_model, plan_model
 from harnesstrain.store import Store
 
-STEADY = '{"settings": {"latency": 0.05, "max_running": 8, "context_length": 4096%s}}\n{"reply": "a harness is the program around a model"}\n'
+STEADY = (
+    '{"settings": {"latency": 0.06, "max_running": 8, "context_length": 4096%s}}\n'
+    '{"reply": "a harness is the program around a model"}\n'
+)
 
 
 class Heard:
@@ -297,4 +300,5 @@ def test_the_embedded_engine_passes(opened: Opener) -> None:
     flags = {"llm.engine": "embedded", "llm.script": None, "llm.model": "smollm2-135m", "llm.context_length": 1024}
     done = certified(opened(**flags), depth="standard", max_running=4)
     assert done.certificate.result is Certified.EXACT
-    assert (done.finding.largest, done.finding.restarted) == (4, True)
+    assert (done.finding.largest, done.finding.restarted, done.finding.cold) == (4, True, True)
+    assert "logprobs" in done.finding.compared

@@ -146,7 +146,7 @@ class ProcessModel:
             model=said.model,
             context_length=said.context_length,
             deterministic=False,
-            max_running=self._launch.max_running,
+            max_running=said.max_running,
             identity={**self._launch.identity, "server": said.identity},
         )
 

@@ -158,6 +158,9 @@ class _Gate:
     def _level(self, known: Reference, concurrency: int, axis: str, *, rounds: int | None = None) -> Level:
         model, stop = self._subject.model, self._context.stop
         wave = together(model, known.probes, concurrency, stop, rounds=rounds or self._depth.rounds)
+        width = model.endpoint().max_running
+        if width < wave.reached:
+            wave = wave.model_copy(update={"running": width})
         self._waves.append(wave)
         level = judge.level(wave, known.replies, axis)
         if axis == "cache" and level.first is not None:
