@@ -23,7 +23,7 @@ def display(bus: Bus, mode: str) -> Iterator[None]:
     """Show the events of `bus` while the block runs.  Raises UsageError for an unknown mode."""
     if mode not in MODES:
         msg = f"--progress is one of {', '.join(MODES)}, not '{mode}'"
-        raise UsageError(msg)
+        raise UsageError(msg, hint="--progress plain works everywhere")
     if mode == "none":
         yield
         return

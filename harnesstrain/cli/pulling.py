@@ -20,7 +20,7 @@ def shown(mode: str) -> Iterator[Callable[[Progress], None]]:
     """An observer for `pull`.  Raises UsageError for an unknown mode."""
     if mode not in MODES:
         msg = f"--progress is one of {', '.join(MODES)}, not '{mode}'"
-        raise UsageError(msg)
+        raise UsageError(msg, hint="--progress plain works everywhere")
     if mode == "none":
         yield lambda step: None
         return

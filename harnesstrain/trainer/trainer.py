@@ -10,6 +10,7 @@ from types import TracebackType
 from harnesstrain.core.errors import ProposalFailure, UsageError
 from harnesstrain.core.events import Bus
 from harnesstrain.core.ports import StopSignal
+from harnesstrain.core.registry import load as plugin
 from harnesstrain.core.settings import load
 from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
@@ -71,6 +72,7 @@ class Trainer:
             msg = f"the number of epochs must be positive, not {n}"
             raise UsageError(msg)
         context = self.context
+        self._check_names()
         bounds = limits or Limits(context.stop)
         outer, context.stop = context.stop, bounds
         try:
@@ -130,6 +132,17 @@ class Trainer:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check_names(self) -> None:
+        """Raise NotFound for a name in the settings that no plugin has, before anything is measured."""
+        loop = self.context.settings.loop
+        for group, name, given in (
+            ("estimators", loop.estimator, self.estimator),
+            ("criteria", loop.criterion, self.criterion),
+            ("optimizers", loop.optimizer, self.optimizer),
+        ):
+            if given is None:
+                plugin(group, name)
 
     def _give_up_after(self, failures: int, last: str) -> None:
         """Raise ProposalFailure when enough proposals in a row, also those of earlier loops, gave no candidate."""
