@@ -18,5 +18,5 @@ def seconds(text: str) -> float:
     total = sum(float(number) * UNITS[unit] for number, unit in parts)
     if total <= 0:
         msg = f"a duration must be positive, not '{text}'"
-        raise UsageError(msg)
+        raise UsageError(msg, hint="write e.g. 90s, 30m, 2h, 1h30m")
     return total

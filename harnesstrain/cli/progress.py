@@ -155,7 +155,7 @@ def line_of(event: Event) -> str:
         case "promoted":
             note = f" ({event.message})" if event.message else ""
             return f"  promoted {data['commit'][:8]}{note}"
-        case "propose.progress" | "warning" | "model.progress" | "gate.note" | "gate.level":
+        case "propose.progress" | "run.waiting" | "warning" | "model.progress" | "gate.note" | "gate.level":
             return f"  {event.message}"
         case _:
             return ""

@@ -102,5 +102,5 @@ def _option(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         msg = f"--engine-option takes NAME=VALUE, not '{text}'"
-        raise UsageError(msg)
+        raise UsageError(msg, hint="`ht serve-llm --help` shows what there is")
     return name, value

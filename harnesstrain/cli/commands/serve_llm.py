@@ -42,7 +42,7 @@ def command(
 
     if status + stop + detach > 1:
         msg = "--detach, --status and --stop exclude each other"
-        raise UsageError(msg)
+        raise UsageError(msg, hint="give one of them")
     if status or stop:
         look(Action.STOP if stop else Action.STATUS, config=config, as_json=json, exit_code=exit_code)
         return
