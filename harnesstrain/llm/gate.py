@@ -6,13 +6,14 @@ import random
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import BadRequest, ContextOverflow, Incomplete, LlmFailure
+from harnesstrain.core.errors import BadRequest, ContextOverflow, HtError, Incomplete, LlmFailure
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.gate import Heard, Probe, Wave
 from harnesstrain.core.records.llm import LlmRequest, Reply
-from harnesstrain.llm.base import Inspectable, Model, Tallied
+from harnesstrain.llm.base import Abortable, Inspectable, Model, Tallied
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,24 @@ def reference(model: Model, probes: Sequence[Probe], stop: StopSignal) -> Refere
     return Reference(tuple(probe for probe in probes if probe.name in replies), replies, skipped)
 
 
-def together(model: Model, probes: Sequence[Probe], concurrency: int, stop: StopSignal, *, rounds: int = 1) -> Wave:
+def together(
+    model: Model,
+    probes: Sequence[Probe],
+    concurrency: int,
+    stop: StopSignal,
+    *,
+    rounds: int = 1,
+    abort: bool = False,
+) -> Wave:
     """Ask `probes` at `concurrency`: a closed loop that starts with copies of one probe and goes on with all of them
-    in a shuffled order, prompts with a common beginning and without mixed.
+    in a shuffled order, prompts with a common beginning and without mixed.  `abort`: one of the first requests at once
+    is a long one that is given up in the middle, where the model can give one up.
 
     The order is a function of the arguments.  Raises LlmFailure, Incomplete (stopped).
     """
     loop = _Loop(model, _order(probes, concurrency, rounds), concurrency, stop)
+    if abort and concurrency > 1 and isinstance(model, Abortable):
+        loop.abandoned = _long(probes)
     before = model.crowds() if isinstance(model, Tallied) else None
     heard = loop.run()
     after = model.crowds() if isinstance(model, Tallied) else None
@@ -95,6 +107,13 @@ def _order(probes: Sequence[Probe], concurrency: int, rounds: int) -> list[Probe
     return order
 
 
+def _long(probes: Sequence[Probe]) -> LlmRequest:
+    """The probe with the longest prompt, made to go on for longer than it will be let."""
+    longest = max(probes, key=lambda probe: len(str(probe.request.messages))).request
+    sampling = longest.sampling.model_copy(update={"max_tokens": 8 * longest.sampling.max_tokens})
+    return longest.model_copy(update={"sampling": sampling})
+
+
 def _peak(before: Sequence[int], after: Sequence[int]) -> int:
     """The largest crowd that a request joined between two tallies."""
     grown = [size for size, count in enumerate(after, start=1) if count > (before[size - 1 : size] or (0,))[0]]
@@ -119,6 +138,11 @@ class _Loop:
         self._heard: list[Heard] = []
         self._width = min(concurrency, len(order))
         self._start = threading.Barrier(self._width)
+        self._half = threading.Event()
+        """Half of the requests are answered, or no more will be."""
+        self._total = len(order)
+        self.abandoned: LlmRequest | None = None
+        """A request that is asked first, by one of the threads, and given up."""
         self.peak = 0
         """Most requests under way at once so far."""
 
@@ -135,7 +159,8 @@ class _Loop:
         return self._heard
 
     def _ask(self) -> None:
-        self._start.wait()
+        if self._start.wait() == 0 and self.abandoned is not None:
+            self._give_up(self.abandoned)
         while (probe := self._next()) is not None:
             try:
                 reply = ask(self._model, probe.request)
@@ -143,15 +168,33 @@ class _Loop:
                 with self._lock:
                     self._failure = self._failure or failure
                     self._under_way -= 1
+                self._half.set()
                 return
             with self._lock:
                 self._under_way -= 1
                 self._heard.append(Heard(probe=probe.name, reply=reply))
+                if len(self._heard) * 2 >= self._total:
+                    self._half.set()
+
+    def _give_up(self, request: LlmRequest) -> None:
+        """Ask and stop when half of the others are answered.  What it answers does not matter, nor whether."""
+        assert isinstance(self._model, Abortable)
+        self._enter()
+        with suppress(HtError):
+            self._model.complete_until(request, self._half)
+        with self._lock:
+            self._under_way -= 1
+
+    def _enter(self) -> None:
+        with self._lock:
+            self._under_way += 1
+            self.peak = max(self.peak, self._under_way)
 
     def _next(self) -> Probe | None:
         with self._lock:
             if self._failure is not None or self._stop.is_set() or not self._waiting:
+                self._half.set()
                 return None
-            self._under_way += 1
-            self.peak = max(self.peak, self._under_way)
-            return self._waiting.popleft()
+            probe = self._waiting.popleft()
+        self._enter()
+        return probe

@@ -63,6 +63,8 @@ class Depth(Record):
     """Tokens of the beginning that several prompts share."""
     long: tuple[tuple[float, int], ...]
     """Long prompts: the part of the context they fill, and their tokens at most."""
+    abort: bool = False
+    """Whether a request is given up in the middle of each wave, where the engine can give one up."""
     restart: bool = True
     """Whether to compare across a restart where the engine runs in this process."""
 
@@ -71,7 +73,7 @@ DEPTHS = {
     depth.name: depth
     for depth in (
         Depth(name="quick", max_tokens=8, rounds=1, boundaries=(65,), family=100, long=(), restart=False),
-        Depth(name="standard", max_tokens=12, rounds=1, boundaries=(64, 65), family=100, long=((0.1, 400),)),
+        Depth(name="standard", max_tokens=8, rounds=1, boundaries=(64, 65), family=100, long=((0.1, 320),)),
         Depth(
             name="thorough",
             max_tokens=64,
@@ -79,6 +81,7 @@ DEPTHS = {
             boundaries=(63, 64, 65, 128, 129, 323),
             family=135,
             long=((0.25, 2000), (0.75, 6000)),
+            abort=True,
         ),
     )
 }

@@ -13,6 +13,7 @@ from harnesstrain.core.records.gate import Probe
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Sampling, Usage
 from harnesstrain.llm import gate
 from harnesstrain.llm.probes import DEPTHS, Depth, probes
+from harnesstrain.llm.script import Rule, Script
 from harnesstrain.llm.scripted import ScriptedModel, Settings
 
 RULES: list[Any] = [{"reply": "a reply that is long enough to be shaken"}]
@@ -132,6 +133,17 @@ def test_infrastructure_failures_certify_nothing() -> None:
         gate.together(model, some(), 3, NEVER)
     with pytest.raises(RateLimited):
         gate.reference(model, some(), NEVER)
+
+
+def test_one_request_is_given_up_inside_the_concurrency() -> None:
+    def reply(request: LlmRequest) -> Rule:
+        return Rule(reply="x", delay=600 if request.sampling.max_tokens > 512 else 0.1)
+
+    model = ScriptedModel(Script(reply, identity="0" * 64))
+    wave = gate.together(model, some(), 3, NEVER, abort=True)
+    assert (wave.in_flight, wave.running, model.peak) == (3, 3, 3)
+    assert (len(wave.heard), model.calls) == (6, 7)
+    assert {heard.reply.finish_reason for heard in wave.heard} == {"stop"}
 
 
 def test_a_stop_ends_the_gate() -> None:

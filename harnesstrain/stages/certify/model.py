@@ -139,8 +139,8 @@ class _Gate:
     def run(self) -> Finding:
         """Ask, compare, bisect."""
         asked = probes(self._subject.model, self._sampling, self._depth)
+        self._say(f"reference: {len(asked)} probes, each alone and cold")
         known = reference(self._subject.model, asked, self._context.stop)
-        self._say(f"reference: {len(known.probes)} probes, each alone and cold")
         for name, words in known.skipped.items():
             self._say(f"'{name}' is left out, the endpoint refuses it: {words}")
         while (concurrency := judge.next_concurrency(self._levels, self._limit)) is not None:
@@ -157,7 +157,8 @@ class _Gate:
 
     def _level(self, known: Reference, concurrency: int, axis: str, *, rounds: int | None = None) -> Level:
         model, stop = self._subject.model, self._context.stop
-        wave = together(model, known.probes, concurrency, stop, rounds=rounds or self._depth.rounds)
+        count = rounds or self._depth.rounds
+        wave = together(model, known.probes, concurrency, stop, rounds=count, abort=self._depth.abort)
         width = model.endpoint().max_running
         if width < wave.reached:
             wave = wave.model_copy(update={"running": width})
