@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harnesstrain.core.resources import shipped
+from harnesstrain.harness import manifest as manifests
 from harnesstrain.harness.patching import apply_patch
 from harnesstrain.harness.template import create
 
@@ -20,6 +23,13 @@ def patch(name: str) -> Path:
     found = [path for path in PATCHES if path.stem.split("-", 1)[1] == name]
     assert len(found) == 1, f"no single patch is called {name}"
     return found[0]
+
+
+def check(harness: Path) -> subprocess.CompletedProcess[str]:
+    """The harness's own check, run as its manifest says but without a jail."""
+    program, *arguments = manifests.load(harness).check
+    assert program == "python"
+    return subprocess.run([sys.executable, "-B", *arguments], cwd=harness, capture_output=True, text=True)
 
 
 Make = Callable[..., Path]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from harnesstrain.core import confinement
 from harnesstrain.harness import manifest as manifests
 from harnesstrain.harness.check import conformance
-from tests.bootstrap.conftest import Make
+from harnesstrain.harness.trial import run_check
+from tests.bootstrap.conftest import Make, check
 from tests.bootstrap.episode import play
 
 SUBMIT = json.dumps({"tool": "submit"})
@@ -21,15 +26,23 @@ def run(command: str) -> str:
 
 
 def test_its_own_tests_pass(baseline: Path) -> None:
-    manifest = manifests.load(baseline)
-    assert manifest.check[0] == "python"
-    done = subprocess.run(
-        [sys.executable, "-B", *manifest.check[1:], "-p", "no:cacheprovider"],
-        cwd=baseline,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = check(baseline)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Ran \d\d tests", done.stderr)
+
+
+def test_its_check_passes_in_the_jail(baseline: Path) -> None:
+    if why := confinement.unavailable():
+        pytest.skip(f"no jail here: {why}")
+    result = run_check(baseline, manifests.load(baseline))
+    assert result.ok, result.output
+
+
+def test_pytest_runs_its_tests_too(baseline: Path) -> None:
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=baseline, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed", done.stdout)
 
 

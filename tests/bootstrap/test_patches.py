@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from harnesstrain.core.resources import shipped
 from harnesstrain.harness import manifest as manifests
 from harnesstrain.harness.globs import matches
 from harnesstrain.harness.patching import apply_patch
-from tests.bootstrap.conftest import PATCHES, Make, patch
+from tests.bootstrap.conftest import PATCHES, Make, check, patch
 
 BROKEN = "pattern-parser"
 """The one that its own check refuses."""
@@ -59,12 +57,8 @@ def test_predicted_tasks_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_check_tells_the_broken_one_from_the_others(name: str, make: Make) -> None:
-    harness = make(name)
-    check = manifests.load(harness).check
-    done = subprocess.run(
-        [sys.executable, "-B", *check[1:], "-p", "no:cacheprovider"], cwd=harness, capture_output=True, text=True
-    )
-    assert (done.returncode == 0) == (name != BROKEN), done.stdout
+    done = check(make(name))
+    assert (done.returncode == 0) == (name != BROKEN), done.stderr
 
 
 def test_each_applies_whichever_others_were_promoted(tmp_path: Path, baseline: Path) -> None:
@@ -100,11 +94,5 @@ def only(path: Path, name: str, scratch: Path) -> Path:
 
 
 def test_all_of_them_together_still_pass_the_check(make: Make) -> None:
-    harness = make(*(name for name in NAMES if name not in (BROKEN, "first-line-only")))
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=harness,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
+    done = check(make(*(name for name in NAMES if name not in (BROKEN, "first-line-only"))))
+    assert done.returncode == 0, done.stderr
