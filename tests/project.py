@@ -19,7 +19,7 @@ from harnesstrain.harness.template import create
 from harnesstrain.store import Store
 
 TASKS = ("one", "two", "three")
-AGENT = '''\
+AGENT = """\
 from pathlib import Path
 
 from ht_sdk import Episode, serve
@@ -48,7 +48,7 @@ def solve(ep: Episode) -> None:
 
 
 serve(solve)
-'''
+"""
 CHECK = """\
 import sys
 from pathlib import Path
