@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -68,17 +69,21 @@ def _execute(context: Context, record: Run, todo: Sequence[tuple[Rollout, Task]]
 
     A failure starts nothing more and is raised when what runs has ended.
     """
-    jobs = context.settings.measure.jobs
+    failed = threading.Event()
+
+    def certify(rollout: Rollout, task: Task) -> Certificate | None:
+        try:
+            return None if failed.is_set() else _certify(context, record, rollout, task)
+        except BaseException:
+            failed.set()
+            raise
+
     made: dict[str, Certificate] = {}
-    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="certify") as pool:
-        futures = {pool.submit(_certify, context, record, rollout, task): rollout.id for rollout, task in todo}
-        failure: BaseException | None = None
+    failure: BaseException | None = None
+    with ThreadPoolExecutor(max_workers=context.settings.measure.jobs, thread_name_prefix="certify") as pool:
+        futures = {pool.submit(certify, rollout, task): rollout.id for rollout, task in todo}
         for future in as_completed(futures):
-            if future.cancelled():
-                continue
             failure = failure or future.exception()
-            if failure is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
             if future.exception() is None and (certificate := future.result()) is not None:
                 context.store.put_certificate(certificate)
                 made[futures[future]] = certificate
