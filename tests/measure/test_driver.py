@@ -14,7 +14,7 @@ from harnesstrain.core.records.harness import Manifest
 from harnesstrain.core.records.rollout import Outcome, Rollout, Trace
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Environment, Task, Verifier
-from harnesstrain.measure.driver import Driver, Subject
+from harnesstrain.measure.driver import Driven, Driver, Subject
 from harnesstrain.measure.executors.local import LocalExecutor
 from harnesstrain.measure.plan import plan
 from harnesstrain.rollout.bench import Bench, Cell, Finished
@@ -54,7 +54,7 @@ class Rig:
 
     def drive(
         self, names: str, play: Play, *, jobs: int = 1, retries: int = 1, max_tokens: int | None = None
-    ) -> object:
+    ) -> Driven:
         """Drive the cells of tasks named by single letters."""
 
         def attempt(cell: Cell, bench: Bench) -> Finished:
@@ -171,13 +171,13 @@ def test_a_stop_drains(rig: Rig) -> None:
         return Outcome.INFRA_LLM
 
     driven = rig.drive("abc", play)
-    assert (driven.executed, driven.stopped) == (1, True)  # type: ignore[attr-defined]
+    assert (driven.executed, driven.stopped) == (1, True)
     assert rig.committed() == [("a", 1, Outcome.INFRA_LLM)]  # not tried again either: the next run does that
 
 
 def test_a_token_budget_starts_nothing_more(rig: Rig) -> None:
     driven = rig.drive("abcd", solved, max_tokens=15)
-    assert (driven.executed, driven.tokens, driven.stopped) == (2, 20, True)  # type: ignore[attr-defined]
+    assert (driven.executed, driven.tokens, driven.stopped) == (2, 20, True)
 
 
 def test_a_defect_propagates_after_what_flies_was_committed(rig: Rig) -> None:

@@ -10,6 +10,7 @@ import pytest
 from harnesstrain.core.errors import Incomplete, NotFound, SandboxFailure, UsageError
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.stages import certify, evaluate, judging
+from harnesstrain.stages.judging.derive import rederived
 from tests.project import Project
 from tests.stages.test_evaluate import opened
 
@@ -106,8 +107,6 @@ def test_a_verdict_says_what_it_rests_on_and_can_be_derived_again(project: Make)
         unrecorded = judging.run(context, spec.model_copy(update={"criterion": "total-solves", "record": False}))
         assert unrecorded.id != verdict.id
         assert len(context.store.verdicts()) == 1
-        from harnesstrain.stages.judging.derive import rederived
-
         assert rederived(context.store, verdict) == ()
         forged = verdict.model_copy(update={"loss": -2.0})
         assert [one.field for one in rederived(context.store, forged)] == ["loss"]
