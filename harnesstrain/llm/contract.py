@@ -21,7 +21,7 @@ import pytest
 from harnesstrain.core.digests import canonical
 from harnesstrain.core.errors import ContextOverflow
 from harnesstrain.core.records.llm import LlmRequest, Reply, Sampling
-from harnesstrain.llm.base import Abortable, Model
+from harnesstrain.llm.base import Abortable, Inspectable, Model, Tallied
 
 TOOL = {
     "type": "function",
@@ -126,3 +126,23 @@ class ModelContract:
         assert same(model.complete_until(said("Say hello."), stop), model.complete(said("Say hello.")))
         stop.set()
         assert model.complete_until(said("Say hello."), stop).finish_reason in ("abort", "stop", "length", "tool_calls")
+
+    def test_what_it_tells_more_is_of_the_same_reply(self, model: Model) -> None:
+        if not isinstance(model, Inspectable):
+            pytest.skip("this model tells nothing more")
+        request = said("Tell me a story about a bridge. " * 12)
+        plain = model.complete(request)
+        for told in (model.inspect(request), model.inspect(request, cold=True)):
+            assert told.finish_reason
+            assert told.token_ids is None or len(told.token_ids) <= told.usage.completion
+            if model.endpoint().deterministic:
+                assert (told.content, told.finish_reason) == (plain.content, plain.finish_reason)
+
+    def test_it_tallies_each_request_once(self, model: Model) -> None:
+        if not isinstance(model, Tallied) or (before := model.crowds()) is None:
+            pytest.skip("this model does not tell how many requests it works on")
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(model.complete, [said("Say hello.")] * 4))
+        after = model.crowds()
+        assert after is not None
+        assert sum(after) - sum(before) == 4
