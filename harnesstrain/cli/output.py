@@ -48,11 +48,21 @@ def emit(kind: str, body: Mapping[str, Any] | BaseModel, *, now: bool = False) -
     It is written when the command ends, so that it can say how: `error` is null, or what went wrong after all.
     `now`: for a command that goes on after it has said what it has to say.
     """
-    plain = dict(body) if isinstance(body, Mapping) else body.model_dump(mode="json")
-    as_of = datetime.now(UTC).isoformat(timespec="seconds")
-    _OBJECT.update({"schema": SCHEMA, "kind": kind, "as_of": as_of, "error": None, **plain})
+    _OBJECT.update(envelope(kind, body))
     if now:
         finish()
+
+
+def envelope(kind: str, body: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
+    """A --json object without an error."""
+    plain = dict(body) if isinstance(body, Mapping) else body.model_dump(mode="json")
+    as_of = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"schema": SCHEMA, "kind": kind, "as_of": as_of, "error": None, **plain}
+
+
+def encoded(found: Mapping[str, Any]) -> str:
+    """A --json object as its one line, newline included."""
+    return json.dumps(found, ensure_ascii=False, default=_plain, allow_nan=False) + "\n"
 
 
 def emit_list(kind: str, items: Sequence[Any], *, truncated: bool = False, **more: Any) -> None:
@@ -73,9 +83,9 @@ def finish(error: Mapping[str, Any] | None = None) -> None:
     if error is not None and not _OBJECT:
         emit("error", {})
     if _OBJECT:
-        envelope = _OBJECT | {"error": error}
+        text = encoded(_OBJECT | {"error": error})
         _OBJECT.clear()
-        sys.stdout.write(json.dumps(envelope, ensure_ascii=False, default=_plain, allow_nan=False) + "\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
 
 

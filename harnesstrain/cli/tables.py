@@ -9,6 +9,7 @@ from harnesstrain.cli.output import finite
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.stages.report.history import LogRow, Status
+from harnesstrain.store.base import RunSummary
 
 
 def verdict_line(verdict: Verdict) -> str:
@@ -41,6 +42,13 @@ def log_cells(row: LogRow) -> tuple[str, ...]:
     solved = f"{row.score.solved}/{row.score.cells}" if row.score else ""
     title = row.hypothesis or row.reason
     return (name, identifier(row.candidate), f"{row.mark} {row.state}", solved, flips, title)
+
+
+def run_cells(run: RunSummary) -> tuple[str, ...]:
+    """A run as a line of `ht log`."""
+    state = "" if run.complete else "incomplete"
+    panel = f"{run.panel_name}/{run.split or 'all'}"
+    return ("run", identifier(run.run), identifier(run.commit), panel, f"{run.solved}/{run.cells}", state)
 
 
 def status_lines(facts: Status) -> list[str]:

@@ -28,10 +28,14 @@ def load(group: str, name: str) -> Any:
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
+        hint = "give an importable module:Class; PYTHONPATH names the folder of a module of your own"
         try:
-            return getattr(importlib.import_module(module), attribute)
+            found = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
-            raise ConfigError(f"cannot load '{name}': {error}", hint="give an importable module:Class") from error
+            raise ConfigError(f"cannot load '{name}': {error}", hint=hint) from error
+        if not callable(found):
+            raise ConfigError(f"'{name}' is no class", hint=hint)
+        return found
     for point in entry_points(group=f"harnesstrain.{group}", name=name):
         try:
             return point.load()

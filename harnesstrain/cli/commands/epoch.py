@@ -33,6 +33,7 @@ def command(
     from harnesstrain.cli.durations import seconds
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import verdict_object
+    from harnesstrain.core.registry import load as plugin
     from harnesstrain.trainer.limits import Limits
     from harnesstrain.trainer.optimizer import Optimizer
     from harnesstrain.trainer.trainer import Trainer
@@ -47,13 +48,17 @@ def command(
         "sandbox.allow_unisolated": unisolated or None,
     }
     with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
+        loop = context.settings.loop
+        for group, name in (
+            ("criteria", loop.criterion),
+            ("estimators", loop.estimator),
+            ("optimizers", loop.optimizer),
+        ):
+            plugin(group, name)
         if dry_run:
-            loop = context.settings.loop
             text = f"would run {n} epochs with estimator {loop.estimator}, criterion {loop.criterion}"
             output.emit("plan", {"text": text, "epochs": n}) if json else output.data(text)
             return
-        from harnesstrain.core.registry import load as plugin
-
         optimizer = Optimizer(plugin("optimizers", context.settings.loop.optimizer)())
         trainer = Trainer(context, optimizer=optimizer)
         limits = Limits(context.stop, max_time=seconds(max_time) if max_time else None, max_tokens=max_tokens)

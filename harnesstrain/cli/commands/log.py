@@ -10,26 +10,27 @@ from harnesstrain.cli import options as opt
 
 
 def command(
-    limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Epochs and runs shown.")] = 30,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Lines shown.")] = 30,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """Epochs and runs, newest first."""
+    """Candidates and epochs, newest first; before the first of them, the runs."""
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
-    from harnesstrain.cli.tables import columns, log_cells
+    from harnesstrain.cli.tables import columns, log_cells, run_cells
     from harnesstrain.stages.report.history import curve, epoch_rows, sparkline
     from harnesstrain.stages.report.history import log as rows_of
 
     with store_only(config=config) as store:
         rows = rows_of(store)
         epochs = epoch_rows(store)
+        runs = store.summaries() if not rows else []
     shown = list(reversed(rows))[:limit]
     truncated = len(rows) > limit
     if json:
         output.emit_list("log", shown, truncated=truncated)
         return
-    for line in columns([log_cells(row) for row in shown]):
+    for line in columns([log_cells(row) for row in shown] or [run_cells(run) for run in reversed(runs)][:limit]):
         output.data(line)
     points = curve(epochs)
     if points:

@@ -20,25 +20,34 @@ def command(
     """Which tasks flipped, at what cost, under which certificates.  Reads the store alone."""
     from harnesstrain.cli import output, runs
     from harnesstrain.cli.session import opened
-    from harnesstrain.core.errors import Prerequisite
+    from harnesstrain.core.errors import Prerequisite, UsageError
     from harnesstrain.stages.report import ReportSpec, build, to_json, to_markdown, to_text
 
+    if md and json:
+        msg = "--md and --json are two forms of one report"
+        raise UsageError(msg, hint="give one of them")
     with opened(config=config) as context:
         spec = ReportSpec()
         if compare is not None:
             pair = runs.runs_of(context, compare)
             spec = ReportSpec(base_run=pair.base, cand_run=pair.cand)
         report = build(context.store, spec)
-    if json:
-        output.emit("report", to_json(report))
-        return
-    text = to_markdown(report) if md else to_text(report)
     if out is None:
-        output.data(text.rstrip("\n"))
+        if json:
+            output.emit("report", to_json(report))
+        else:
+            output.data((to_markdown(report) if md else to_text(report)).rstrip("\n"))
         return
+    if json:
+        text = output.encoded(output.envelope("report", to_json(report)))
+    else:
+        text = to_markdown(report) if md else to_text(report)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         msg = f"cannot write {out}: {error.strerror}"
         raise Prerequisite(msg, hint="check the path and the disk") from error
-    output.data(str(out))
+    if json:
+        output.emit("written", {"path": str(out)})
+    else:
+        output.data(str(out))
