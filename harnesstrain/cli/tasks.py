@@ -1,4 +1,8 @@
-"""What `ht tasks oracle` does: every task of a panel, solved by its reference solution or left alone, and graded."""
+"""What `ht tasks check` and `ht tasks oracle` do.
+
+check: the sandbox is asked about every task of a panel.  oracle: every task is solved by its reference solution or left
+alone, and graded.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,14 @@ from pathlib import Path
 
 from harnesstrain.cli import exits, output
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Unmeasurable
+from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Prerequisite, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.task import Task
+from harnesstrain.core.settings import Settings
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.oracle import do_nothing, solve
 from harnesstrain.sandbox.base import Sandbox
-from harnesstrain.taskset import load_panel
+from harnesstrain.taskset import LoadedPanel, load_panel, reasons_of
 
 
 class OracleSpec(Record):
@@ -33,9 +38,31 @@ class Line(Record):
 
     task: str
     result: str
-    """solved, unsolved, an error kind, or skipped."""
+    """solved, unsolved, unsupported, error (it cannot be loaded), another error's kind, or skipped."""
     reward: float | None = None
     detail: str = ""
+
+
+def asked(settings: Settings, loaded: LoadedPanel) -> LoadedPanel:
+    """The panel, where what the sandbox of the settings refuses is a trouble too.  Starts no environment.
+
+    Where no sandbox can be had, says so and leaves the panel as it is.
+    """
+    try:
+        sandbox = open_for(settings)
+    except (Prerequisite, Unsupported) as error:
+        output.say(f"note: only the tasks' files are checked, no sandbox can be had: {error.message}")
+        return loaded
+    refused: dict[str, HtError] = {}
+    try:
+        for name, task in loaded.tasks.items():
+            try:
+                sandbox.check(task.environment)
+            except Unsupported as error:
+                refused[name] = error
+    finally:
+        sandbox.close()
+    return loaded.refuse(refused)
 
 
 def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
@@ -48,10 +75,11 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     lines: list[Line] = []
     try:
         with ThreadPoolExecutor(max_workers=spec.jobs or settings.measure.jobs) as pool:
-            for line in pool.map(lambda task: _line(sandbox, task, noop=spec.noop), loaded.tasks.values()):
+            names = [place.task for place in loaded.places]
+            for line in pool.map(lambda name: _line(sandbox, loaded, name, noop=spec.noop), names):
                 lines.append(line)
                 if not as_json:
-                    output.data(f"{line.result:10}{line.task}" + (f"  {line.detail}" if line.detail else ""))
+                    output.data(f"{line.result:15} {line.task}" + (f"  {line.detail}" if line.detail else ""))
     finally:
         sandbox.close()
     solved = sum(line.result == "solved" for line in lines)
@@ -70,7 +98,15 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
         raise AnswerNo(msg)
 
 
-def _line(sandbox: Sandbox, task: Task, *, noop: bool) -> Line:
+def _line(sandbox: Sandbox, loaded: LoadedPanel, name: str, *, noop: bool) -> Line:
+    trouble = loaded.troubles.get(name)
+    if trouble is None:
+        return _graded(sandbox, loaded.tasks[name], noop=noop)
+    result = "unsupported" if isinstance(trouble, Unsupported) else "error"
+    return Line(task=name, result=result, detail="; ".join(reasons_of(trouble)))
+
+
+def _graded(sandbox: Sandbox, task: Task, *, noop: bool) -> Line:
     if exits.STOP.is_set():
         return Line(task=task.name, result="skipped")
     try:

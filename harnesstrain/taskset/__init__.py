@@ -17,7 +17,7 @@ templates.py  ${VAR:-default} in a task.toml
 """
 
 from harnesstrain.taskset.base import Inspected, TaskFormat, inspect_task, load_task
-from harnesstrain.taskset.checking import PanelCheck, TaskCheck, check_panel
+from harnesstrain.taskset.checking import PanelCheck, TaskCheck, check_loaded, check_panel, reasons_of
 from harnesstrain.taskset.panels import LoadedPanel, load_panel, panel_names
 
 __all__ = [
@@ -26,9 +26,11 @@ __all__ = [
     "PanelCheck",
     "TaskCheck",
     "TaskFormat",
+    "check_loaded",
     "check_panel",
     "inspect_task",
     "load_panel",
     "load_task",
     "panel_names",
+    "reasons_of",
 ]

@@ -45,7 +45,11 @@ class PanelCheck(Record):
 
 def check_panel(name_or_path: str | Path, root: Path | None = None) -> PanelCheck:
     """Check every task of a panel.  Raises as `load_panel` for the panel itself, never for a task in it."""
-    loaded = load_panel(name_or_path, root)
+    return check_loaded(load_panel(name_or_path, root))
+
+
+def check_loaded(loaded: LoadedPanel) -> PanelCheck:
+    """Check every task of a panel that is loaded already."""
     checks = tuple(_check(loaded, place.task, place.split) for place in loaded.places)
     return PanelCheck(name=loaded.name, digest=None if loaded.troubles else loaded.panel.digest, tasks=checks)
 
@@ -56,7 +60,7 @@ def _check(loaded: LoadedPanel, name: str, split: str) -> TaskCheck:
     if name in loaded.troubles:
         trouble = loaded.troubles[name]
         status: Literal["unsupported", "error"] = "unsupported" if isinstance(trouble, Unsupported) else "error"
-        reasons = _reasons(trouble)
+        reasons = reasons_of(trouble)
         return TaskCheck(
             name=name, split=split, directory=directory, status=status, reasons=reasons, hint=trouble.hint, notes=notes
         )
@@ -73,6 +77,7 @@ def _check(loaded: LoadedPanel, name: str, split: str) -> TaskCheck:
     )
 
 
-def _reasons(trouble: HtError) -> tuple[str, ...]:
+def reasons_of(trouble: HtError) -> tuple[str, ...]:
+    """Why a task cannot be used, one reason a line."""
     problems = trouble.extra.get("problems")
     return tuple(problems) if problems else (trouble.message,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -40,6 +40,11 @@ class LoadedPanel:
             raise trouble
         chosen = [PanelTask(name=one.task, digest=self.tasks[one.task].digest, split=one.split) for one in self.places]
         return Panel(name=self.name, tasks=tuple(chosen))
+
+    def refuse(self, refused: Mapping[str, HtError]) -> LoadedPanel:
+        """The same panel, where these tasks cannot run either."""
+        tasks = {name: task for name, task in self.tasks.items() if name not in refused}
+        return replace(self, tasks=tasks, troubles={**self.troubles, **refused})
 
     def select(self, split: str | None = None, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> LoadedPanel:
         """The part in `split` (None: every split) that some `include` glob matches (none: all) and no `exclude` does.
@@ -85,7 +90,7 @@ def panel_names(root: Path | None = None) -> tuple[str, ...]:
 def _find(text: str, root: Path) -> Path:
     given = root / text
     written_as_path = "/" in text or text.endswith(".toml") or text in (".", "..")
-    if given.is_file() or (given.is_dir() and (written_as_path or _task_names(given))):
+    if given.is_file() or (given.is_dir() and (written_as_path or recognise(given) or _task_names(given))):
         return given
     if not written_as_path and text:
         for folder in (root / FOLDER, shipped(FOLDER)):

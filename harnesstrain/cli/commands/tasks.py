@@ -35,16 +35,21 @@ def list_tasks(
 
 @app.command("check")
 def check(
-    panel: PanelName = None, exit_code: opt.ExitCode = False, config: opt.Config = None, json: opt.Json = False
+    panel: PanelName = None,
+    exit_code: opt.ExitCode = False,
+    config: opt.Config = None,
+    given: opt.Set = None,
+    json: opt.Json = False,
 ) -> None:
-    """Load every task and say what will run here, what will not, and why.  Starts nothing."""
+    """Load every task, ask the sandbox, and say what will run here, what will not, and why.  Starts nothing."""
     from harnesstrain.cli import output
     from harnesstrain.cli.session import settings_for
+    from harnesstrain.cli.tasks import asked
     from harnesstrain.core.errors import AnswerNo
-    from harnesstrain.taskset import check_panel
+    from harnesstrain.taskset import check_loaded, load_panel
 
-    settings = settings_for(config=config)
-    checked = check_panel(panel or settings.panel.chosen, settings.root)
+    settings = settings_for(config=config, given=given)
+    checked = check_loaded(asked(settings, load_panel(panel or settings.panel.chosen, settings.root)))
     if json:
         output.emit_list("checks", list(checked.tasks), panel=checked.name, ok=checked.ok)
     else:
@@ -52,6 +57,8 @@ def check(
             output.data(f"{task.status:12}{task.name}" + "".join(f"\n            {why}" for why in task.reasons))
             for note in task.notes:
                 output.say(f"note: {task.name}: {note}")
+            if task.hint:
+                output.say(f"hint: {task.name}: {task.hint}")
     bad = [task.name for task in checked.tasks if task.status != "ok"]
     output.say(f"{len(checked.tasks) - len(bad)} of {len(checked.tasks)} tasks can be measured")
     if bad and exit_code:

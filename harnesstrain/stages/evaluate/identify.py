@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import ConfigError
+from harnesstrain.core.errors import ConfigError, Unsupported
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Panel, Task
 from harnesstrain.measure.context import Context
@@ -36,8 +36,13 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
         msg = f"panel '{loaded.panel.name}' has no task in split '{split}' that the globs leave"
         raise ConfigError(msg, hint="`ht tasks list` shows the tasks and their splits")
     devices = context.devices
-    for task in chosen.tasks.values():
-        devices.bench.sandbox.check(task.environment)
+    for name, task in chosen.tasks.items():
+        try:
+            devices.bench.sandbox.check(task.environment)
+        except Unsupported as error:
+            msg = f"task '{name}': {error.message}"
+            without = f"`--exclude {name}` leaves it out"
+            raise Unsupported(msg, hint=f"{error.hint}; {without}" if error.hint else without, **error.extra) from error
     seeds = tuple(range(1, spec.seeds + 1))
     regime = devices.bench.regime
     run = Run(
