@@ -126,6 +126,7 @@ def finished(said: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.timeout(300 + 20 * KILLS)
 def test_killed_at_random_instants(project: Make) -> None:
     """R1: `kill -9` of `ht epoch` again and again, then compared with a loop that was left alone."""
     patches = {f"{n:03}": f"agent/notes/{n}" for n in range(4, 4 + 2 * KILLS)}
@@ -150,7 +151,7 @@ def test_killed_at_random_instants(project: Make) -> None:
     counted = Counter(cell for one in said for cell in finished(one))
     repeated = {cell: times for cell, times in counted.items() if times > 1}
     assert repeated == {}, f"seed {seed}"
-    left_alone = calm.ht("epoch", "--n", str(epochs), HT_JOBS="2", timeout=280)
+    left_alone = calm.ht("epoch", "--n", str(epochs), HT_JOBS="2", timeout=280 + 10 * KILLS)
     assert left_alone.code == 0, left_alone.err
     assert facts(made) == facts(calm), f"seed {seed}"
     assert epochs >= 3, f"seed {seed}: the kills left no time to do anything"

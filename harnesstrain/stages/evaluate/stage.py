@@ -42,7 +42,7 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Ev
         driven = _drive(context, spec, identified, todo)
     rollouts = latest_attempts(context.store.rollouts(identified.run.id))
     left = _plan(context, spec.model_copy(update={"retry_infra": False}), identified)
-    if not left.missing:
+    if not left.missing and not context.store.is_complete(identified.run.id):
         context.store.complete_run(identified.run.id)
     evaluated = Evaluated(
         run=identified.run.id,
