@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from harnesstrain.harness.git import Git, failed
+from harnesstrain.harness.git import Answer, Git, failed
 from harnesstrain.harness.surface import Change, changes
 
 STATE = ".ht"
@@ -14,7 +16,7 @@ STATE = ".ht"
 
 
 class Followed(NamedTuple):
-    """Whether the files show the new commit, or why not."""
+    """Whether all files show the new commit, or which do not and why."""
 
     updated: bool
     reason: str = ""
@@ -28,33 +30,56 @@ def dirty(git: Git) -> tuple[str, ...]:
 
 
 def follow(git: Git, old: str, new: str) -> Followed:
-    """Bring index and files from `old` to `new`, unless that would touch a change of the user's.
+    """Bring index and files from `old` to `new`: every path that differs between them and holds no user's change.
 
+    A changed file of the user's keeps its bytes; its index entry becomes that of `new`, so that it reads as an edit of
+    the new commit and not as a staged way back to the old one.  Content that only the index holds stays staged.
     Also finishes what an earlier call, killed in the middle, had begun.
     """
     git.ask("update-index", "-q", "--refresh")
-    if not _names(git, "diff-index", "--cached", new):
-        modified = _names(git, "diff-files")
-        return Followed(True) if not modified else Followed(False, _holds(modified))
-    staged = _names(git, "diff-index", "--cached", old)
-    if staged:
-        return Followed(False, _holds(staged))
     steps = {change.path: change for change in changes(git, old, new)}
-    modified = _names(git, "diff-files")
-    added = [path for path, step in steps.items() if step.status == "A" and os.path.lexists(git.root / path)]
-    arrived = [path for path in {*modified, *added} if path in steps and _arrived(git, steps[path])]
-    theirs = sorted({*modified, *added} - set(arrived))
-    if theirs:
-        return Followed(False, _holds(theirs))
-    for path in arrived:
-        if steps[path].status == "A":
-            (git.root / path).unlink()
-        else:
-            git.run("checkout-index", "-f", "-q", "-u", "--", path)
-    answer = git.ask("read-tree", "-m", "-u", old, new)
+    of_old, of_new = (set(_names(git, "diff-index", "--cached", commit)) for commit in (old, new))
+    modified = set(_names(git, "diff-files"))
+    touched = {
+        path for path, step in steps.items() if path in modified or path in of_old or _in_the_way(git, step, steps)
+    }
+    only_staged = {path for path in touched if path in modified and path in of_old and path in of_new}
+    answer = _enter(git, [steps[path] for path in sorted(touched - only_staged)])
+    if answer.code == 0:
+        start = _tree(git, old, [steps[path] for path in sorted(touched)])
+        answer = git.ask("read-tree", "-m", "-u", start, new)
     if answer.code:
         return Followed(False, failed("read-tree", answer).message)
-    return Followed(True)
+    kept = sorted(only_staged | {path for path in touched if not _arrived(git, steps[path])})
+    return Followed(False, _holds(kept, steps, only_staged)) if kept else Followed(True)
+
+
+def _tree(git: Git, commit: str, entries: list[Change]) -> str:
+    """The tree of a commit with some entries replaced; git touches no file that is the same in both trees it merges."""
+    with tempfile.TemporaryDirectory() as place:
+        env = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+        git.run("read-tree", commit, env=env)
+        answer = _enter(git, entries, env)
+        if answer.code:
+            raise failed("update-index", answer)
+        return git.line("write-tree", env=env)
+
+
+def _enter(git: Git, entries: list[Change], env: Mapping[str, str] | None = None) -> Answer:
+    """Write index entries, no file."""
+    lines = [f"{entry.mode if entry.status != 'D' else '0'} {entry.oid}\t{entry.path}\0" for entry in entries]
+    return git.ask("update-index", "-z", "--index-info", stdin=os.fsencode("".join(lines)), env=env)
+
+
+def _in_the_way(git: Git, step: Change, steps: Mapping[str, Change]) -> bool:
+    """Whether something untracked lies where the new commit adds a file."""
+    if step.status != "A":
+        return False
+    above = [parent.as_posix() for parent in Path(step.path).parents if parent != Path()]
+    blocked = [path for path in above if os.path.lexists(git.root / path) and path not in steps]
+    return os.path.lexists(git.root / step.path) or any(
+        (git.root / path).is_symlink() or not (git.root / path).is_dir() for path in blocked
+    )
 
 
 def _names(git: Git, *command: str) -> list[str]:
@@ -71,6 +96,8 @@ def _arrived(git: Git, step: Change) -> bool:
         return place.is_symlink() and _oid(git, os.readlink(os.fsencode(place))) == step.oid  # noqa: PTH115
     if place.is_symlink() or not place.is_file():
         return False
+    if git.config("core.fileMode") != "false" and bool(place.stat().st_mode & 0o100) != (step.mode == "100755"):
+        return False
     return git.ask("hash-object", f"--path={step.path}", "--", str(place)).stdout.decode().strip() == step.oid
 
 
@@ -78,6 +105,10 @@ def _oid(git: Git, data: bytes) -> str:
     return git.line("hash-object", "--stdin", "--no-filters", stdin=data)
 
 
-def _holds(paths: list[str]) -> str:
-    shown = ", ".join(f"'{Path(path)}'" for path in paths[:3])
-    return f"uncommitted changes in {shown}{', …' if len(paths) > 3 else ''}"
+def _holds(paths: list[str], steps: Mapping[str, Change], only_staged: set[str]) -> str:
+    gone = {path for path in paths if steps[path].status == "D" and path not in only_staged}
+    marks = dict.fromkeys(gone, " (now untracked)") | dict.fromkeys(only_staged, " (as staged)")
+    shown = ", ".join(f"'{Path(path)}'{marks.get(path, '')}" for path in paths)
+    command = "git diff HEAD" if only_staged else "git diff"
+    tail = "" if gone == set(paths) else f"; `{command}` shows how they differ from the promoted ones"
+    return f"kept your uncommitted changes in {shown}{tail}"

@@ -1,4 +1,4 @@
-"""Promotion: compare-and-swap of the harness branch, then the user's checked-out files if they are clean.
+"""Promotion: compare-and-swap of the harness branch, then the user's checked-out files, but for the changed ones.
 
 A process killed in between leaves the branch moved and the files behind.  Promoting the same step again finishes it.
 """
@@ -22,7 +22,7 @@ class Checkout(StrEnum):
     ELSEWHERE = "elsewhere"
     """Another branch is checked out; nothing to do."""
     KEPT = "kept"
-    """They hold changes of the user's and were left alone."""
+    """Some hold changes of the user's and were left alone; the others show the new commit.  The reason names them."""
 
 
 class Promoted(Record):

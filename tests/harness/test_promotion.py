@@ -90,23 +90,63 @@ def test_a_detached_head_at_the_old_commit(repo: HarnessRepo, candidate: str) ->
     assert shows(repo, old)
 
 
-@pytest.mark.parametrize("path", ["agent/main.py", "tests/test_main.py", "agent/old.py"])
-def test_an_edited_file_is_kept_and_said(repo: HarnessRepo, candidate: str, path: str) -> None:
-    (repo.root / path).write_text("my own work")
+def reverted(repo: HarnessRepo, candidate: str) -> list[str]:
+    """What the user's next `git commit -am` changes in the promoted commit."""
+    git(repo.root, "commit", "-q", "--allow-empty", "-am", "Mine")
+    return git(repo.root, "diff", "--name-only", candidate, "HEAD").split()
+
+
+def test_an_edit_elsewhere_does_not_hold_up_the_promoted_files(repo: HarnessRepo, candidate: str) -> None:
+    (repo.root / "tests" / "test_main.py").write_text("my own work")
+    (repo.root / "harness.toml").write_text("staged")
+    git(repo.root, "add", "harness.toml")
     done = repo.promote("main", candidate, repo.head())
+    assert (done.moved, done.checkout, done.reason) == (True, Checkout.UPDATED, "")
+    assert (repo.root / "agent" / "main.py").read_text() == "print('two')\n"
+    assert (repo.root / "tests" / "test_main.py").read_text() == "my own work"
+    assert git(repo.root, "diff", "--cached", "--name-only").split() == ["harness.toml"]
+    assert git(repo.root, "diff", "--name-only").split() == ["tests/test_main.py"]
+    assert reverted(repo, candidate) == ["harness.toml", "tests/test_main.py"]
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_an_edited_promoted_file_is_kept_and_said(repo: HarnessRepo, candidate: str, staged: bool) -> None:
+    (repo.root / "agent" / "main.py").write_text("my own work")
+    if staged:
+        git(repo.root, "add", "agent/main.py")
+    old = repo.head()
+    done = repo.promote("main", candidate, old)
     assert (done.moved, done.checkout) == (True, Checkout.KEPT)
-    assert path in done.reason
-    assert (repo.root / path).read_text() == "my own work"
-    assert repo.branch_head("main") == candidate
+    assert "'agent/main.py'" in done.reason
+    assert "`git diff` shows" in done.reason
+    assert "new.py" not in done.reason
+    assert (repo.root / "agent" / "main.py").read_text() == "my own work"
+    assert git(repo.root, "diff", "--cached", "--name-only") == ""
+    assert git(repo.root, "diff", "--name-only").split() == ["agent/main.py"]
+    assert (repo.root / "agent" / "new.py").read_text() == "new\n"
+    assert not (repo.root / "agent" / "old.py").exists()
+    assert repo.promote("main", candidate, old) == done
+    assert reverted(repo, candidate) == ["agent/main.py"]
 
 
-def test_a_staged_change_is_kept(repo: HarnessRepo, candidate: str) -> None:
+def test_an_edited_file_that_the_promotion_deletes_is_kept_untracked(repo: HarnessRepo, candidate: str) -> None:
+    (repo.root / "agent" / "old.py").write_text("my own work")
+    done = repo.promote("main", candidate, repo.head())
+    assert done.checkout is Checkout.KEPT
+    assert done.reason == "kept your uncommitted changes in 'agent/old.py' (now untracked)"
+    assert (repo.root / "agent" / "old.py").read_text() == "my own work"
+    assert reverted(repo, candidate) == []
+
+
+def test_content_that_only_the_index_holds_stays_staged(repo: HarnessRepo, candidate: str) -> None:
     (repo.root / "agent" / "main.py").write_text("staged")
     git(repo.root, "add", "agent/main.py")
     (repo.root / "agent" / "main.py").write_text("print('one')\n")
     done = repo.promote("main", candidate, repo.head())
     assert done.checkout is Checkout.KEPT
+    assert "'agent/main.py' (as staged); `git diff HEAD` shows" in done.reason
     assert git(repo.root, "show", ":agent/main.py") == "staged"
+    assert git(repo.root, "diff", "--cached", "--name-only").split() == ["agent/main.py"]
 
 
 def test_an_untracked_file_in_the_way_is_kept(repo: HarnessRepo, candidate: str) -> None:
@@ -115,6 +155,8 @@ def test_an_untracked_file_in_the_way_is_kept(repo: HarnessRepo, candidate: str)
     assert done.checkout is Checkout.KEPT
     assert "agent/new.py" in done.reason
     assert (repo.root / "agent" / "new.py").read_text() == "my own untracked work"
+    assert (repo.root / "agent" / "main.py").read_text() == "print('two')\n"
+    assert git(repo.root, "status", "--porcelain").split() == ["M", "agent/new.py"]
 
 
 def test_other_untracked_files_do_not_matter(repo: HarnessRepo, candidate: str) -> None:
