@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,6 +63,15 @@ def test_show(trained: Project, name: str, kind: str) -> None:
     assert found["kind"] == kind
 
 
+def test_show_a_version(trained: Project) -> None:
+    with trained.store() as store:
+        run = store.epoch(3).cand_run
+    assert trained.ht("show", "@").lines[0] == f"run {run}"
+    assert trained.ht("show", "main").lines[0] == f"run {run}"
+    unknown = trained.ht("show", "nope")
+    assert (unknown.code, unknown.out) == (2, "")
+
+
 def test_rev_parse_knows_every_name(trained: Project) -> None:
     git = trained.git
     with trained.store() as store:
@@ -111,6 +122,10 @@ def test_a_report_in_three_forms(trained: Project) -> None:
     ran = trained.ht("report", "--md", "--out", str(file))
     assert ran.lines == [str(file)]
     assert file.read_text().startswith("# ")
+    ran = trained.ht("report", "--json", "--out", str(file))
+    assert parsed(ran)["path"] == str(file)
+    assert json.loads(file.read_text())["kind"] == "report"
+    assert trained.ht("report", "--json", "--md").code == 2
     compared = trained.ht("report", "--compare", "e1..e3")
     assert compared.code == 0
     assert "gained" in compared.out
@@ -170,10 +185,49 @@ def test_tasks(trained: Project) -> None:
     assert checked.code == 0
     assert "3 of 3 tasks can be measured" in checked.err
     noop = trained.ht("tasks", "oracle", "--noop", "--exit-code", "--include", "o*")
-    assert (noop.code, noop.out) == (0, "unsolved  one\n")
+    assert (noop.code, noop.out) == (0, "unsolved        one\n")
     without = trained.ht("tasks", "oracle", "--include", "one")
     assert without.code == 4
-    assert "config    one  task 'one' has no reference solution" in without.out
+    assert "config          one  task 'one' has no reference solution" in without.out
+
+
+def test_a_task_that_cannot_run_here_is_said_by_name(project: Callable[..., Project]) -> None:
+    made = project()
+    tasks = made.root / "more"
+    for name in ("fine", "netted", "odd", "broken"):
+        shutil.copytree(made.root / "tasks" / "one", tasks / name)
+    toml = (tasks / "netted" / "task.toml").read_text()
+    (tasks / "netted" / "task.toml").write_text(toml.replace('network_mode = "no-network"\n', ""))
+    (tasks / "odd" / "environment" / "Dockerfile").write_text("FROM debian:bookworm-slim\nVOLUME /data\n")
+    shutil.rmtree(tasks / "broken" / "tests")
+
+    checked = parsed(made.ht("tasks", "check", "more", "--json"))
+    found = {task["name"]: (task["status"], " ".join(task["reasons"])) for task in checked["items"]}
+    assert {name: status for name, (status, _) in found.items()} == {
+        "fine": "ok",
+        "netted": "unsupported",
+        "odd": "unsupported",
+        "broken": "error",
+    }
+    assert "network" in found["netted"][1]
+    assert "VOLUME" in found["odd"][1]
+    allowed = made.ht("tasks", "check", "more", "--set", "sandbox.network=host")
+    assert "ok          netted" in allowed.out
+    formats = made.ht("tasks", "check", "more", "--set", "sandbox.kind=process")
+    assert "only the tasks' files are checked" in formats.err
+    assert "ok          odd" in formats.out
+
+    shutil.copytree(tasks / "broken", made.root / "alone")
+    alone = made.ht("tasks", "oracle", "alone", "--exit-code")
+    assert (alone.code, alone.out.split()[:2]) == (4, ["error", "alone"])
+    assert "0 of 1 solved" in alone.err
+
+    shutil.rmtree(tasks / "broken")
+    shutil.rmtree(tasks / "odd")
+    ran = made.ht("evaluate", "--panel", "more")
+    assert "error: task 'netted': " in ran.err
+    assert "`--exclude netted`" in ran.err
+    assert made.ht("evaluate", "--panel", "more", "--exclude", "netted").code == 0
 
 
 def test_caches(trained: Project) -> None:
