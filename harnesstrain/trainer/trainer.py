@@ -146,6 +146,11 @@ class Trainer:
 
     def _give_up_after(self, failures: int, last: str) -> None:
         """Raise ProposalFailure when enough proposals in a row, also those of earlier loops, gave no candidate."""
-        if failures >= self.context.settings.loop.stop_after_failures:
+        loop = self.context.settings.loop
+        if failures >= loop.stop_after_failures:
             msg = f"{failures} proposals in a row gave no candidate; the last: {last.splitlines()[0] if last else '?'}"
-            raise ProposalFailure(msg, hint="`ht log` shows each; check the estimator's options")
+            hint = "`ht log` shows each; check the estimator's options"
+            options = self.context.settings.estimator.get(loop.estimator, {})
+            if self.estimator is None and loop.estimator == "patches" and "nothing to propose" in last:
+                hint = f"add a *.patch file to {options.get('dir', 'its directory')}/"
+            raise ProposalFailure(msg, hint=hint)

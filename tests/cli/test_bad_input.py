@@ -221,6 +221,7 @@ def test_proposals_that_are_no_candidates_are_recorded(project: Make) -> None:
         assert "hint: `ht show" in ran.err
     ran = made.ht("propose")
     assert (ran.code, "nothing to propose" in ran.err) == (4, True)
+    assert "hint: add a *.patch file to patches/" in ran.err
     with made.store() as store:
         assert [c.status.value for c in store.candidates()] == ["invalid_candidate"] * 3 + ["no_candidate"]
         assert all(c.reason for c in store.candidates())

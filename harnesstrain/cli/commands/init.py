@@ -22,7 +22,9 @@ def command(
     from harnesstrain.harness.template import create
 
     source = shipped("bootstrap")
-    extra = {path.name: path.read_bytes() for path in sorted((source / "project").iterdir()) if path.is_file()}
+    start = source / "project"
+    files = sorted(path for path in start.rglob("*") if path.is_file())
+    extra = {path.relative_to(start).as_posix(): path.read_bytes() for path in files}
     if demo:
         extra["ht.toml"] = (source / "demo" / "ht.toml").read_bytes()
         extra |= {f"patches/{path.name}": path.read_bytes() for path in sorted((source / "patches").glob("*.patch"))}

@@ -40,6 +40,9 @@ def command(
             output.emit("candidate", candidate)
         if candidate.status is not CandidateStatus.CANDIDATE:
             msg = f"{candidate.status.value}: {candidate.reason}"
-            raise ProposalFailure(msg, hint=f"`ht show {candidate.id[:8]}` has the transcript, if one was kept")
+            hint = f"`ht show {candidate.id[:8]}` has the transcript, if one was kept"
+            if candidate.status is CandidateStatus.NO_CANDIDATE and name == "patches":
+                hint = f"add a *.patch file to {context.settings.estimator.get(name, {}).get('dir', 'its directory')}/"
+            raise ProposalFailure(msg, hint=hint)
         if not json:
             output.data(candidate.id)

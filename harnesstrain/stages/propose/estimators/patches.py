@@ -58,7 +58,9 @@ def _queue(workshop: Workshop) -> list[Path]:
     directory = workshop.resolve(read_options(PatchesOptions, PatchQueue.name, workshop.options).dir)
     if not directory.is_dir():
         msg = f"no patch directory at {directory}"
-        raise ConfigError(msg, hint="set [estimator.patches] dir in ht.toml")
+        raise ConfigError(
+            msg, hint=f"`mkdir {directory}` and add a *.patch file, or set [estimator.patches] dir in ht.toml"
+        )
     return sorted(path for path in directory.iterdir() if path.suffix in (".patch", ".diff"))
 
 
