@@ -16,6 +16,7 @@ from harnesstrain.core.errors import (
     LlmFailure,
     PolicyFailure,
     SandboxFailure,
+    Unsupported,
     VerifierFailure,
 )
 from harnesstrain.core.records.rollout import Outcome, Reason, Rollout, Trace
@@ -24,7 +25,7 @@ from harnesstrain.harness.process import HarnessProcess
 from harnesstrain.rollout.bench import Bench, Cell, Finished
 from harnesstrain.rollout.dialogue import Dialogue
 from harnesstrain.rollout.grading import Ungradable, grade
-from harnesstrain.sandbox.base import FileFault, Session
+from harnesstrain.sandbox.base import Session
 
 LAST_WORDS = 5.0
 """Seconds a harness gets to exit after its episode is over."""
@@ -161,10 +162,13 @@ class Episode:
 
 
 def _open(cell: Cell, bench: Bench) -> Session:
+    """The task's environment.  A start that fails is tried once more."""
     try:
         return bench.sandbox.open(cell.task.environment, limits=bench.limits)
-    except FileFault as fault:
-        raise SandboxFailure(f"the environment of {cell.task.name} cannot be made: {fault.message}") from fault
+    except Unsupported:
+        raise
+    except SandboxFailure:
+        return bench.sandbox.open(cell.task.environment, limits=bench.limits)
 
 
 def _first_line(text: str) -> str:

@@ -288,9 +288,26 @@ def test_sampling_of_the_regime_reaches_the_model(workbench: Workbench) -> None:
 
 
 def test_infra_failures_carry_their_first_line_only(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
     def refuse(*args: object, **kwargs: object) -> None:
+        tries.append(1)
         raise SandboxFailure("no room\nsecond line")
 
     monkeypatch.setattr(workbench.sandbox, "open", refuse)
     rollout = workbench.solve("ep.submit()").rollout
     assert (*ended(rollout), rollout.detail) == (Outcome.INFRA_SANDBOX, "infra_sandbox", "no room")
+    assert len(tries) == 2  # a start is tried once more
+
+
+def test_a_sandbox_that_starts_at_the_second_try(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, tries = workbench.sandbox.open, []
+
+    def flaky(*args: object, **kwargs: object) -> Session:
+        tries.append(1)
+        if len(tries) == 1:
+            raise SandboxFailure("no room yet")
+        return start(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(workbench.sandbox, "open", flaky)
+    assert workbench.solve(f"{DONE}\nep.submit()").rollout.outcome is Outcome.SOLVED
