@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from harnesstrain.core.errors import Incomplete
+from harnesstrain.core.errors import Incomplete, Unmeasurable
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
 from harnesstrain.core.records.verdict import Decision, Epoch, Verdict
 from harnesstrain.judge.base import Criterion
@@ -59,12 +59,13 @@ class Turn:
     def measure(self) -> Verdict | None:
         """The verdict, not yet recorded; None when there was no valid candidate (the epoch is then closed).
 
-        Raises Incomplete when a limit or a stop left something to do; the epoch stays open.
+        Raises Incomplete when a limit or a stop left something to do, Unmeasurable when infrastructure failed the
+        whole baseline; the epoch stays open.
         """
         if self._row.verdict is not None:  # interrupted after it was recorded
             self._verdict = self._context.store.verdict(self._row.verdict)
             return self._verdict
-        base_run = self._evaluate(self._row.base)
+        base_run = self._evaluate(self._row.base, baseline=True)
         if self._context.settings.loop.certify:
             certify.run(self._context, certify.CertifySpec(run=base_run))
         self._write(base_run=base_run)
@@ -125,15 +126,22 @@ class Turn:
 
     # --- its stages
 
-    def _evaluate(self, commit: str) -> str:
+    def _evaluate(self, commit: str, *, baseline: bool = False) -> str:
+        """The complete run of a version.  Cells of the baseline that infrastructure failed get another chance.
+
+        Raises Unmeasurable when it failed them all: nothing can be compared with such a baseline.
+        """
         self._limits.check()
-        spec = evaluate.EvaluateSpec(commit=commit, max_tokens=self._limits.tokens_left)
+        spec = evaluate.EvaluateSpec(commit=commit, max_tokens=self._limits.tokens_left, retry_infra=baseline)
         done = evaluate.run(self._context, spec)
         self._limits.spend(done.tokens)
         if not done.complete:
             why = self._limits.why() or "cells are missing"
             msg = f"epoch {self.number} stopped after {done.done} of {done.cells} cells: {why}"
             raise Incomplete(msg, hint="the same command goes on from here", run=done.run)
+        if baseline and done.infra == done.cells:
+            msg = f"no cell of the baseline could be measured: all {done.cells} ended in infrastructure failures"
+            raise Unmeasurable(msg, hint=f"`ht show {done.run[:8]}` names them; mend that and run this again")
         return done.run
 
     def _propose(self, base_run: str) -> Candidate:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harnesstrain.core.errors import Busy, Incomplete, NotFound, ProposalFailure, UsageError
+from harnesstrain.core.errors import Busy, Incomplete, NotFound, ProposalFailure, Unmeasurable, UsageError
 from harnesstrain.core.events import Bus, Event
 from harnesstrain.core.records.candidate import CandidateStatus, Proposal
 from harnesstrain.core.records.certificate import Certified
@@ -424,16 +424,30 @@ def test_a_settings_file_by_another_name(project: Make) -> None:
         assert trainer.context.settings.budgets.steps == 1
 
 
-def test_infrastructure_that_fails_everywhere_is_unmeasurable_and_never_a_rejection(project: Make) -> None:
+def test_a_baseline_that_cannot_be_measured_asks_no_estimator(project: Make) -> None:
     made = project(patches=GAIN)
     made.rules('{"error": "transport", "message": "no route to host"}\n')
     with training(made) as trainer:
-        (verdict,) = train(trainer)
+        with pytest.raises(Unmeasurable, match="no cell of the baseline could be measured: all 3"):
+            train(trainer)
+        assert states(trainer) == [(1, "started")]
+        assert trainer.context.store.candidates() == []
+        (run,) = trainer.context.store.runs()
+        attempts = sorted(rollout.attempt for rollout in trainer.context.store.rollouts(run.id))
+        assert attempts == [1, 1, 1, 2, 2, 2]  # each was retried once
+
+
+def test_infrastructure_that_could_flip_the_verdict_is_unmeasurable_and_never_a_rejection(project: Make) -> None:
+    made = project(patches={**GAIN, "02": "agent/note.txt"})
+    made.rules('{"match": "three", "error": "transport", "message": "gone"}\n{"reply": "ok", "duration": 1.0}\n')
+    with training(made) as trainer:
+        (verdict, _) = train(trainer, 2)
         assert verdict.decision is Decision.UNMEASURABLE
-        assert states(trainer) == [(1, "unmeasurable")]
-        assert len(verdict.unmeasurable) == 3
+        assert [one.task for one in verdict.unmeasurable] == ["three"]
+        assert states(trainer) == [(1, "unmeasurable"), (2, "unmeasurable")]
         rollouts = trainer.context.store.rollouts(verdict.base_run)
-        assert sorted(rollout.attempt for rollout in rollouts) == [1, 1, 1, 2, 2, 2]  # each was retried once
+        assert [r.attempt for r in rollouts if r.task == "three"] == [1, 2, 3]  # the next epoch tried once more
+        assert [r.attempt for r in rollouts if r.task == "one"] == [1]
 
 
 def test_a_harness_that_crashes_is_measured(project: Make) -> None:
