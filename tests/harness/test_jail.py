@@ -76,9 +76,11 @@ def test_it_leaves_no_trace_in_its_worktree_or_the_next_one_s_tmp(harness: Make)
         ATTEMPT + "tell(before=os.listdir('/tmp'))\nopen('/tmp/left', 'w').write('x')\nimport ht_sdk"
     )
     before = digest_tree(place, ignore=())
+    prefix = Path(sys.prefix).parts
+    shown = [prefix[2]] if prefix[:2] == ("/", "tmp") else []  # the interpreter itself may lie there
     for _ in range(2):
         with HarnessProcess.start(place, manifest) as process:
-            assert process.receive(30) == {"before": []}
+            assert process.receive(30) == {"before": shown}
             process.finish(5)
     assert digest_tree(place, ignore=()) == before
 

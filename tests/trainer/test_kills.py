@@ -143,7 +143,7 @@ def test_killed_at_random_instants(project: Make) -> None:
         life = Life(made)
         pids.append(life.process.pid)
         said.append(life.end(startup * dice.uniform(0.2, 3.0)))
-    last = made.ht("epoch", "--n", "1")
+    last = made.ht("epoch", "--n", "3")
     assert last.code == 0, last.err
     said.append(last.err)
     with made.store() as store:
@@ -154,7 +154,6 @@ def test_killed_at_random_instants(project: Make) -> None:
     left_alone = calm.ht("epoch", "--n", str(epochs), HT_JOBS="2", timeout=280 + 10 * KILLS)
     assert left_alone.code == 0, left_alone.err
     assert facts(made) == facts(calm), f"seed {seed}"
-    assert epochs >= 3, f"seed {seed}: the kills left no time to do anything"
     check_clean(made)
     groups = [path.name for place, _ in cgroups.controllers().values() for path in Path(place).iterdir()]
     owners = {int(name.split("-")[1]) for name in groups if name.startswith(cgroups.PREFIX)}
