@@ -305,17 +305,32 @@ def _watch(child: int, owner: int) -> int:
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
     watch.poll()
-    code = -signal.SIGKILL
     ended, status = os.waitpid(child, os.WNOHANG)
     if not ended:
         os.kill(child, signal.SIGKILL)
-    while True:  # as the subreaper: also what the child left
-        try:
-            ended, status = (ended, status) if ended == child else os.wait()
-        except ChildProcessError:
-            return code if code >= 0 else 128 - code
-        if ended == child:
-            code, ended = os.waitstatus_to_exitcode(status), 0
+        _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    with contextlib.suppress(ChildProcessError):  # nothing is left
+        while True:  # a child that is killed while it starts leaves its own half-made child to us, the subreaper
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                for left in _children():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(left, signal.SIGKILL)
+                os.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _children() -> list[int]:
+    """The processes whose parent this one is."""
+    mine = str(os.getpid())
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = cgroups.read(f"/proc/{name}/stat").rpartition(")")[2].split()[1]
+                if parent == mine:
+                    found.append(int(name))
+    return found
 
 
 def main(text: str) -> NoReturn:
