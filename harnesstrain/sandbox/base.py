@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -63,6 +63,18 @@ class Session(Protocol):
     def fork(self) -> Session:
         """A copy of this state to grade in; this one is sealed.  Raises Unsupported where it cannot be had."""
 
+    def seal(self, key: str) -> bool:
+        """Keep this state under `key` (64 hex) for `Sandbox.open(at=key)`; the session goes on.
+
+        False where it cannot be had, or would not be sound: a process still lives, or state lies outside the files.
+        """
+
+    def state(self) -> str | None:
+        """Digest (64 hex) of every file that differs from the environment's own: path, type, mode, owner, bytes.
+
+        None where it cannot be had.
+        """
+
     def close(self) -> None:
         """End everything in it and leave nothing behind.  Safe to call twice."""
 
@@ -83,8 +95,14 @@ class Sandbox(Protocol):
     def prepare(self, environment: Environment) -> None:
         """Build what `open` needs, once; concurrent calls wait for one build.  Raises SandboxFailure."""
 
-    def open(self, environment: Environment, *, limits: Limits | None = None) -> Session:
-        """Start an environment.  `limits` apply where the environment names none.  Raises SandboxFailure."""
+    def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> Session:
+        """Start an environment.  `limits` apply where the environment names none; `at`: a key that `sealed` returned.
+
+        Raises SandboxFailure, also when the state `at` is gone by now.
+        """
+
+    def sealed(self, keys: Sequence[str]) -> str | None:
+        """The first of `keys` whose state was kept by `Session.seal`, or None."""
 
     def sweep(self) -> int:
         """Remove what dead drivers left; returns how many things."""

@@ -11,6 +11,7 @@ import math
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,10 @@ class DockerSandbox:
         self.check(environment)
         self._images.obtain(environment)
 
-    def open(self, environment: Environment, *, limits: Limits | None = None) -> DockerSession:
+    def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> DockerSession:
         """Start a container."""
+        if at is not None:
+            raise SandboxFailure(f"no state is kept under {at[:8]}")
         self.check(environment)
         image = self._images.obtain(environment)
         config = image.get("Config") or {}
@@ -134,6 +137,10 @@ class DockerSandbox:
         session.user = environment.user or config.get("User") or None
         session.enter(environment.workdir, config.get("WorkingDir") or "/")
         return session
+
+    def sealed(self, keys: Sequence[str]) -> str | None:  # noqa: ARG002
+        """None: this kind keeps no states."""
+        return None
 
     def sweep(self) -> int:
         """Remove containers of dead drivers."""

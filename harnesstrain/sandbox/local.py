@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,10 @@ class LocalSandbox:
         self.check(environment)
         self._layers_of(environment)
 
-    def open(self, environment: Environment, *, limits: Limits | None = None) -> LocalSession:
+    def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> LocalSession:
         """Start an environment."""
+        if at is not None:
+            raise SandboxFailure(f"no state is kept under {at[:8]}")
         self.check(environment)
         lowers, facts = self._layers_of(environment)
         bounds = limits or Limits()
@@ -114,6 +116,10 @@ class LocalSandbox:
         session.user = environment.user or facts["user"]
         session.enter(environment.workdir, facts["workdir"])
         return session
+
+    def sealed(self, keys: Sequence[str]) -> str | None:  # noqa: ARG002
+        """None: this kind keeps no states."""
+        return None
 
     def sweep(self) -> int:
         """Remove unfinished layers and empty control groups of dead drivers."""

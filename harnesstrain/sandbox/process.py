@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,8 +70,10 @@ class ProcessSandbox:
         """Nothing can be kept between sessions; only checks."""
         self.check(environment)
 
-    def open(self, environment: Environment, *, limits: Limits | None = None) -> ProcessSession:
+    def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> ProcessSession:
         """Build the environment in a fresh temporary directory and start in it."""
+        if at is not None:
+            raise SandboxFailure(f"no state is kept under {at[:8]}")
         recipe = self._recipe(environment)
         session = ProcessSession(self, recipe, environment, (limits or Limits()).output_bytes)
         try:
@@ -82,6 +84,10 @@ class ProcessSandbox:
             session.close()
             raise
         return session
+
+    def sealed(self, keys: Sequence[str]) -> str | None:  # noqa: ARG002
+        """None: this kind keeps no states."""
+        return None
 
     def sweep(self) -> int:
         """Remove temporary directories of dead drivers."""

@@ -89,6 +89,14 @@ class AgentSession:
         """Raises Unsupported: only sandboxes with layers can."""
         raise Unsupported("this sandbox cannot fork", hint="grade in the sandbox itself")
 
+    def seal(self, key: str) -> bool:  # noqa: ARG002
+        """False: only sandboxes with layers can keep a state."""
+        return False
+
+    def state(self) -> str | None:
+        """None: only sandboxes with layers know what differs."""
+        return None
+
     def close(self) -> None:
         """End everything in it.  Safe to call twice."""
         if not self._closed:

@@ -210,7 +210,9 @@ def test_infrastructure_of_the_sandbox_at_the_start(workbench: Workbench) -> Non
 class Breaking(LocalSandbox):
     """Its sessions lose their agent before the second command."""
 
-    def open(self, environment: Environment, *, limits: Limits | None = None) -> Session:  # type: ignore[override]
+    def open(  # type: ignore[override]
+        self, environment: Environment, *, limits: Limits | None = None, at: str | None = None
+    ) -> Session:
         session = super().open(environment, limits=limits)
         run, left = session.run, [1]
 

@@ -47,6 +47,8 @@ class Capabilities(Record):
     builds_dockerfile: bool = False
     forks: bool = False
     """Can grade in a fork of the sealed final state."""
+    snapshots: bool = False
+    """Can keep the state after a step and start from it again."""
     pins: tuple[str, ...] = ()
     """Names of the determinism pins that hold."""
     notes: tuple[str, ...] = ()
