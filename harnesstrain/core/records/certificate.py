@@ -26,7 +26,8 @@ class Certificate(Record):
     """One certificate.  An env certificate is inherited only when regime, task and chain digests all match."""
 
     id: str
-    """digest(subject, kind, regime, task, chain); of a model: digest(kind, endpoint, gate version, sampling)."""
+    """env: digest(kind, regime, task, seed, chain, scrub rules); of a model: digest(kind, endpoint, gate version,
+    sampling); of a harness: digest(kind, commit, task, seed, requests, chain)."""
     kind: str
     """env, model or harness."""
     run: str | None = None
@@ -45,4 +46,23 @@ class Certificate(Record):
     recorded: str | None = None
     """What the record says, scrubbed and bounded."""
     observed: str | None = None
+    """What was seen instead, scrubbed and bounded."""
+    recorded_raw: str | None = None
+    """env: what the record says as it came, bounded."""
+    observed_raw: str | None = None
+    """env: what was seen instead as it came, bounded."""
+    diff: str | None = None
+    """Unified diff of the two sides: env: scrubbed outputs; harness: the first message or action that differs."""
+    proposal: str | None = None
+    """env: a scrub rule, ready to paste, where what differs looks volatile.  Never applied by itself."""
+    proposal_reason: str | None = None
+    """env: why that rule, or why none."""
+    commit: str | None = None
+    """harness: the version that was played back."""
+    requests: str | None = None
+    """harness: rolling digest over the recorded requests."""
+    rules: str | None = None
+    """env: version of the scrub rules that compared."""
+    state: str | None = None
+    """env: digest of the files that the chain left, where the sandbox can tell."""
     detail: dict[str, Any] = Field(default_factory=dict)
