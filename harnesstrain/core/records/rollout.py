@@ -105,6 +105,10 @@ class Step(Record):
     """note: JSON as the harness gave it."""
     error: str | None = None
     """The typed error the harness was answered with."""
+    ran: tuple[str, ...] = ()
+    """Changed code that ran since the step before it was sent: `file:line`, or a changed file that was read."""
+    ran_after: tuple[str, ...] = ()
+    """The same, of the time after the last step: what ran before the harness ended without another request."""
 
 
 class Rollout(Record):
@@ -141,6 +145,8 @@ class Rollout(Record):
     """1, or 2… after infrastructure retries."""
     isolated: bool = True
     """False when the sandbox or the jail could not isolate."""
+    traced: str | None = None
+    """The commit whose difference to the harness version was traced while it ran; None: nothing was traced."""
     trace: str | None = None
     """Digest of its trace's content, filled in by the store: the same in a file of its own and in its run's."""
 

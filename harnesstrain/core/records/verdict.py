@@ -10,6 +10,10 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Usage
 
 
+NOT_NEEDED = "not_needed"
+"""Reason of a cell that could not change the decision any more, and was not measured."""
+
+
 class Decision(StrEnum):
     """What a verdict says.  `unchanged` never promotes; `unmeasurable` is never a rejection."""
 
@@ -29,6 +33,8 @@ class Flip(Record):
     cand_outcome: str
     attribution: str | None = None
     """attributed, collateral, or None when not traced."""
+    evidence: str = ""
+    """What the attribution rests on, in one sentence: the first changed line that ran, and where the two sides part."""
 
 
 class Levers(Record):
@@ -108,6 +114,11 @@ class Verdict(Record):
     def selected(self) -> bool:
         """Whether the optimizer may promote."""
         return self.decision is Decision.SELECTED
+
+    @property
+    def not_needed(self) -> int:
+        """Cells that were left unmeasured because they could not change the decision."""
+        return sum(one.reason == NOT_NEEDED for one in self.excluded)
 
 
 class Promotion(Record):
