@@ -205,5 +205,7 @@ class LoopSection(Section):
     """Turns verdicts into promotions: a registered optimizer or module:Class."""
     certify: bool = setting(True, measured=False, env="HT_CERTIFY")
     """Re-execute recorded action chains, and leave out the tasks that fork."""
+    early_stop: bool = setting(True, measured=False, env="HT_EARLY_STOP")
+    """Measure of a candidate only what can still change the verdict.  `--exhaustive` measures everything."""
     stop_after_failures: int = setting(2, measured=False, ge=1)
     """Failed or empty proposals in a row that end the loop."""

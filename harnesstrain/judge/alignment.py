@@ -17,9 +17,9 @@ from harnesstrain.core.ids import short
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
 from harnesstrain.core.records.run import Run
-from harnesstrain.core.records.verdict import Excluded
+from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded
 from harnesstrain.judge.certification import Evidence
-from harnesstrain.judge.comparison import FORKED, MISSING, NOT_CERTIFIED, NOT_NEEDED, Comparison, OpenCell, Pair
+from harnesstrain.judge.comparison import FORKED, MISSING, NOT_CERTIFIED, Comparison, OpenCell, Pair
 
 
 def compare(
@@ -126,4 +126,5 @@ def _open(task: str, seed: int, before: Rollout | None, after: Rollout | None, a
         cand_solved=after.solved if after is not None and after.outcome.scorable else None,
         reason=failed[0][1].outcome.value if failed else (MISSING if before is None else absent),
         detail="; ".join([*(f"{side}: {r.detail or r.outcome.value}" for side, r in failed), *sides]),
+        attempted=after is not None,
     )

@@ -9,10 +9,10 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.rollout import Outcome, Rollout
 from harnesstrain.core.records.run import Run
-from harnesstrain.core.records.verdict import Excluded, Flip, Levers
+from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
 from harnesstrain.judge.statistics import detectable, mcnemar
 
-FORKED, NOT_CERTIFIED, MISSING, NOT_NEEDED = "forked", "not_certified", "missing", "not_needed"
+FORKED, NOT_CERTIFIED, MISSING = "forked", "not_certified", "missing"
 
 
 class Pair(Record):
@@ -50,6 +50,13 @@ class OpenCell(Record):
     reason: str
     """missing, not_needed, or the infrastructure outcome."""
     detail: str = ""
+    attempted: bool = True
+    """Whether there is an attempt of the candidate."""
+
+    @property
+    def may_regress(self) -> bool:
+        """Whether the candidate was never tried here, and could lose what the baseline solved."""
+        return not self.attempted and self.base_solved is not False
 
     def supposed(self, *, favourable: bool) -> Flip | None:
         """The flip this cell would be if every unknown side turned out well, or ill, for the candidate."""

@@ -71,7 +71,7 @@ class Run(Record):
     salt: str = ""
     """From --fresh; empty otherwise."""
     early_stop_against: str | None = None
-    """The baseline run against which undecidable cells may be skipped."""
+    """The baseline run against which the cells that were not measured cannot change the verdict."""
 
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:
