@@ -64,8 +64,11 @@ class Source(StrEnum):
     """Where a step's answer came from."""
 
     LIVE = "live"
+    """Asked or executed now; an action in an environment in which every action before it was executed."""
     CACHE = "cache"
+    """From a record of the same input."""
     SNAPSHOT = "snapshot"
+    """Executed now, in an environment that was started from a kept state."""
 
 
 class Step(Record):
@@ -111,6 +114,18 @@ class Step(Record):
     """The same, of the time after the last step: what ran before the harness ended without another request."""
 
 
+class Drift(Record):
+    """An action that was executed again and gave something else than its record: the evidence of `forked`."""
+
+    step: int
+    """Index of the step in its episode."""
+    command: str
+    recorded: str
+    """What the record says, scrubbed, bounded."""
+    observed: str
+    """What came this time, scrubbed, bounded."""
+
+
 class Rollout(Record):
     """One attempt: one harness version on one task with one seed, driven to an outcome."""
 
@@ -131,6 +146,16 @@ class Rollout(Record):
     llm_cached: int = 0
     """Of `llm_calls`, those served from the cache."""
     actions: int = 0
+    actions_cached: int = 0
+    """Of `actions`, those served from the cache."""
+    executions: int = 0
+    """Actions executed in an environment, those included that only brought it to a state."""
+    grade_cached: bool = False
+    """The grade was served from the cache."""
+    from_caches: bool = False
+    """Every reply, every action and the grade came from a cache: nothing ran but the harness."""
+    drift: Drift | None = None
+    """For `forked`: what differed."""
     first_try_valid: int = 0
     """LLM replies acted on without a repair, as the harness noted it (`note {"valid": true}`)."""
     first_try_total: int = 0
