@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -75,31 +75,37 @@ class CachedModel:
         return self.complete_with_source(request).reply
 
     def complete_with_source(
-        self, request: LlmRequest, *, head: str | None = None, sample: int | None = None
+        self,
+        request: LlmRequest,
+        *,
+        head: str | None = None,
+        sample: int | None = None,
+        missed: Callable[[], None] | None = None,
     ) -> Answer:
         """One reply and whether it cost a live call.  Its duration is the recorded one, also on a hit.
 
         A request that waits for an identical one under way counts as served from the cache, and shares its failure.
+        `missed` is called, quickly, just before a live call.
         """
         key = self.key(request, head=head, sample=sample)
         if self._cache is None or not (self._read or self._write):
-            return Answer(reply=self._call(request), source=Source.LIVE, key=key)
+            return Answer(reply=self._call(request, missed), source=Source.LIVE, key=key)
         while True:
             mine: Future[Reply] = Future()
             with self._lock:
                 leader = self._under_way.setdefault(key, mine)
             if leader is mine:
-                return self._lead(key, request, mine)
+                return self._lead(key, request, mine, missed)
             reply = _shared(leader)
             if reply is not None:
                 with self._lock:
                     self._coalesced += 1
                 return Answer(reply=reply, source=Source.CACHE, key=key)
 
-    def _lead(self, key: str, request: LlmRequest, promise: Future[Reply]) -> Answer:
+    def _lead(self, key: str, request: LlmRequest, promise: Future[Reply], missed: Callable[[], None] | None) -> Answer:
         """Answer `request` and everybody who waits for the same one."""
         try:
-            answer = self._look_or_call(key, request)
+            answer = self._look_or_call(key, request, missed)
         except BaseException as error:
             self._settle(key)
             promise.set_exception(error)
@@ -108,19 +114,21 @@ class CachedModel:
         promise.set_result(answer.reply)
         return answer
 
-    def _look_or_call(self, key: str, request: LlmRequest) -> Answer:
+    def _look_or_call(self, key: str, request: LlmRequest, missed: Callable[[], None] | None) -> Answer:
         if self._cache is not None and self._read:
             recorded = self._cache.get(key)
             if recorded is not None:
                 with self._lock:
                     self._hits += 1
                 return Answer(reply=recorded, source=Source.CACHE, key=key)
-        reply = self._call(request)
+        reply = self._call(request, missed)
         if self._cache is not None and self._write and reply.finish_reason != "abort":
             self._cache.put(key, reply)
         return Answer(reply=reply, source=Source.LIVE, key=key)
 
-    def _call(self, request: LlmRequest) -> Reply:
+    def _call(self, request: LlmRequest, missed: Callable[[], None] | None) -> Reply:
+        if missed is not None:
+            missed()
         with self._lock:
             self._live += 1
         return self._model.complete(request)
