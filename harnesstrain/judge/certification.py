@@ -26,15 +26,21 @@ class CertifiedCell(Record):
 
 
 class Evidence:
-    """Env certificates of one regime by (task digest, chain); notes which were consulted."""
+    """Env certificates of one regime by (task digest, chain); notes which were consulted.
+
+    Of a chain that was certified again, for one seed, the last certificate counts.
+    """
 
     def __init__(self, regime: str, certificates: Iterable[Certificate]) -> None:
         self.consulted: set[str] = set()
         """Ids of the certificates that any answer rests on."""
-        self._found: dict[tuple[str | None, str | None], list[Certificate]] = {}
+        last: dict[tuple[str | None, str | None, int | None], Certificate] = {}
         for one in certificates:
             if one.kind == "env" and one.regime == regime:
-                self._found.setdefault((one.task_digest, one.chain), []).append(one)
+                last[one.task_digest, one.chain, one.seed] = one
+        self._found: dict[tuple[str | None, str | None], list[Certificate]] = {}
+        for one in last.values():
+            self._found.setdefault((one.task_digest, one.chain), []).append(one)
 
     def of(self, rollout: Rollout) -> Sequence[Certificate]:
         """The certificates of a rollout's chain."""

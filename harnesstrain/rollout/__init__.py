@@ -12,5 +12,6 @@ dialogue.py      answers the harness until it submits, ends or has spent a budge
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
 reexecution.py   a recorded action chain again, in a fresh environment
+evidence.py      what is kept of two outputs that differ
 oracle.py        a reference solution, or nothing, graded: is the task sound?
 """

@@ -11,12 +11,10 @@ from harnesstrain.core.records.rollout import Step
 from harnesstrain.core.records.sandbox import Limits, RunResult
 from harnesstrain.core.records.task import Task
 from harnesstrain.rollout.action import act, from_record
+from harnesstrain.rollout.evidence import Difference, difference
 from harnesstrain.rollout.recorder import ACTIONS
 from harnesstrain.sandbox.base import Sandbox
-from harnesstrain.sandbox.scrub import scrub, scrubbed_digest
-
-SHOWN = 2000
-"""Characters of each side kept as evidence."""
+from harnesstrain.sandbox.scrub import scrubbed_digest
 
 
 class ChainCheck(Record):
@@ -27,14 +25,22 @@ class ChainCheck(Record):
     """Actions re-executed."""
     step: int | None = None
     command: str | None = None
-    recorded: str | None = None
-    observed: str | None = None
+    difference: Difference | None = None
+    """A fork: both sides."""
+    state: str | None = None
+    """Digest of the files that the whole chain left, where the sandbox can tell."""
+    other_files: bool = False
+    """Every output came back, but the files are not those of the earlier execution, byte for byte."""
 
 
-def reexecute(sandbox: Sandbox, task: Task, steps: Sequence[Step], limits: Limits | None = None) -> ChainCheck:
+def reexecute(
+    sandbox: Sandbox, task: Task, steps: Sequence[Step], limits: Limits | None = None, state: str | None = None
+) -> ChainCheck:
     """Re-execute the actions among `steps` in order, comparing each with its record.
 
     Stops at the first output that differs after scrubbing.  A step that timed out is compared by having timed out.
+    `state`: digest of the files that an earlier execution of the chain left.  Other files make the chain `equivalent`
+    at best: some programs keep times in theirs.
     Raises SandboxFailure: an infrastructure error neither certifies nor excludes.
     """
     chain = [step for step in steps if step.kind in ACTIONS]
@@ -45,22 +51,36 @@ def reexecute(sandbox: Sandbox, task: Task, steps: Sequence[Step], limits: Limit
     try:
         for done, step in enumerate(chain, 1):
             action = from_record(step)
-            result = act(session, action, remaining=_patience(step)).result
-            if step.timed_out and result.timed_out:
+            seen = act(session, action, remaining=_patience(step)).result
+            if step.timed_out and seen.timed_out:
                 continue
-            if not _same_status(step, result) or scrubbed_digest(result, action.command) != step.scrubbed_digest:
+            if not _alike(step, seen, action.command):
                 return ChainCheck(
                     result=Certified.FORKED,
                     executed=done,
                     step=step.index,
                     command=action.command,
-                    recorded=_shown(step.exit_code, step.stdout or b"", step.stderr or b"", action.command),
-                    observed=_shown(result.exit_code, result.stdout, result.stderr, action.command),
+                    difference=difference(recorded_result(step), seen, action.command),
                 )
-            exact = exact and digest_bytes(result.stdout + b"\0" + result.stderr) == step.raw_digest
+            exact = exact and digest_bytes(seen.stdout + b"\0" + seen.stderr) == step.raw_digest
+        left = session.state()
     finally:
         session.close()
-    return ChainCheck(result=Certified.EXACT if exact else Certified.EQUIVALENT, executed=len(chain))
+    other = state is not None and left is not None and state != left
+    result = Certified.EXACT if exact and not other else Certified.EQUIVALENT
+    return ChainCheck(result=result, executed=len(chain), state=left, other_files=other)
+
+
+def recorded_result(step: Step) -> RunResult:
+    """The result that a step recorded."""
+    return RunResult(
+        exit_code=step.exit_code or 0,
+        stdout=step.stdout or b"",
+        stderr=step.stderr or b"",
+        timed_out=step.timed_out,
+        truncated=step.truncated,
+        duration=step.duration,
+    )
 
 
 def _patience(step: Step) -> float:
@@ -68,10 +88,9 @@ def _patience(step: Step) -> float:
     return step.duration + 0.5 if step.timed_out else max(60.0, step.duration * 10)
 
 
-def _same_status(step: Step, result: RunResult) -> bool:
-    return (step.exit_code, step.timed_out) == (result.exit_code, result.timed_out)
-
-
-def _shown(code: int | None, stdout: bytes, stderr: bytes, command: str) -> str:
-    text = scrub(stdout, command) + b"\n" + scrub(stderr, command)
-    return f"exit {code}\n" + text.decode("utf-8", "replace").strip()[:SHOWN]
+def _alike(step: Step, result: RunResult, command: str) -> bool:
+    """Whether a result is the recorded one.  A record of other scrub rules is scrubbed again by those in force."""
+    if (step.exit_code, step.timed_out) != (result.exit_code, result.timed_out):
+        return False
+    seen = scrubbed_digest(result, command)
+    return seen == step.scrubbed_digest or seen == scrubbed_digest(recorded_result(step), command)

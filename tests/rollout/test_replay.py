@@ -106,8 +106,37 @@ def test_a_chain_that_does_not_come_back_forked_at_a_step(workbench: Workbench) 
     check = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps)
     assert (check.result, check.step, check.executed) == (Certified.FORKED, 1, 2)
     assert check.command == "head -c 20 /dev/urandom | sha256sum"
-    assert check.recorded != check.observed
-    assert (check.recorded or "").startswith("exit 0")
+    shown = check.difference
+    assert shown is not None
+    assert shown.recorded != shown.observed
+    assert shown.recorded.startswith("exit 0")
+    assert shown.diff.splitlines()[:2] == ["--- recorded", "+++ observed"]
+    assert shown.proposal is None and "nothing but the value stands in the line" in shown.proposal_reason
+
+
+def test_a_fork_that_looks_volatile_comes_with_a_rule_that_mends_it(workbench: Workbench) -> None:
+    finished = workbench.solve("ep.run('echo at 0x7f00aa11bb22, listening on port $((20000 + RANDOM))')")
+    check = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps)
+    shown = check.difference
+    assert shown is not None and shown.proposal is not None
+    assert "<ADDR>, listening on port" in shown.recorded and "0x7f00aa11bb22, listening" in shown.recorded_raw
+    assert "pattern = " in shown.proposal and "listening on port" in shown.proposal_reason
+
+
+def test_other_files_are_no_fork_but_not_exact_either(workbench: Workbench) -> None:
+    finished = workbench.solve("ep.run('date +%s%N > when')\nep.run('echo same')")
+    first = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps)
+    assert first.result is Certified.EXACT
+    if first.state is None:
+        pytest.skip("this sandbox cannot tell what files are left")
+    again = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps, state=first.state)
+    assert (again.result, again.other_files) == (Certified.EQUIVALENT, True)
+
+
+def test_a_record_of_other_scrub_rules_is_scrubbed_again(workbench: Workbench) -> None:
+    finished = workbench.solve("ep.run('echo finished in 0.$(date +%N)s')")
+    steps = [step.model_copy(update={"scrubbed_digest": "0" * 64}) for step in finished.trace.steps]
+    assert reexecute(workbench.sandbox, workbench.task(), steps).result is Certified.EQUIVALENT
 
 
 def test_a_time_out_comes_back_as_a_time_out(workbench: Workbench) -> None:

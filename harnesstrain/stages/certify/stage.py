@@ -15,6 +15,7 @@ from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
 from harnesstrain.rollout.reexecution import reexecute
+from harnesstrain.sandbox.scrub import version as rules_in_force
 from harnesstrain.taskset import load_panel
 
 
@@ -26,6 +27,8 @@ class CertifySpec(Record):
     """Where the run's tasks are; None: the configured panel."""
     tasks: tuple[str, ...] = ()
     """Only these tasks; empty: all."""
+    again: bool = False
+    """Re-execute also where a certificate holds, and compare the files that are left, too."""
 
 
 class CertifiedRun(Record):
@@ -57,7 +60,11 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
         raise Incomplete(msg, hint="`ht evaluate` resumes it")
     tasks = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
     rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
-    known = {rollout.id: found for rollout in rollouts if (found := _known(context, record, rollout)) is not None}
+    known = {
+        rollout.id: found
+        for rollout in rollouts
+        if not spec.again and (found := _known(context, record, rollout)) is not None
+    }
     todo = [r for r in rollouts if r.id not in known and r.chain_digest is not None and r.outcome.scorable]
     known |= _execute(context, record, [(rollout, _task(tasks, rollout)) for rollout in todo])
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
@@ -96,7 +103,17 @@ def _execute(context: Context, record: Run, todo: Sequence[tuple[Rollout, Task]]
 
 
 def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
-    """The certificate that holds for a rollout's chain: its own, or an inherited one."""
+    """The certificate that holds for a rollout's chain: its own, or an inherited one.
+
+    Equal bytes are equal under any scrub rules; every other result holds only under those that compared.
+    """
+    newest = _newest(context, record, rollout)
+    if newest is None or newest.result is Certified.EXACT or newest.rules in (None, rules_in_force()):
+        return newest
+    return None
+
+
+def _newest(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
     if rollout.chain_digest is None:
         return None
     found = context.store.certificates(kind="env", regime=record.regime, chain=rollout.chain_digest)
@@ -104,7 +121,8 @@ def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | Non
     return alike[-1] if alike else None
 
 
-def _identify(record: Run, rollout: Rollout) -> str:
+def _identify(record: Run, rollout: Rollout, before: Certificate | None) -> str:
+    """`before`: what is certified anew, because of other rules or because it was asked for."""
     return digest(
         {
             "kind": "env",
@@ -112,6 +130,8 @@ def _identify(record: Run, rollout: Rollout) -> str:
             "task": rollout.task_digest,
             "seed": rollout.seed,
             "chain": rollout.chain_digest,
+            "rules": rules_in_force(),
+            "before": before.id if before is not None else None,
         }
     )
 
@@ -128,10 +148,12 @@ def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Cer
     if context.stop.is_set():
         return None
     bench = context.devices.bench
-    check = reexecute(bench.sandbox, task, context.store.trace(rollout.id).steps, bench.limits)
+    before = _newest(context, record, rollout)
+    state = before.state if before is not None else None
+    check = reexecute(bench.sandbox, task, context.store.trace(rollout.id).steps, bench.limits, state)
     context.bus.emit("certified", task=rollout.task, seed=rollout.seed, result=check.result.value)
     return Certificate(
-        id=_identify(record, rollout),
+        id=_identify(record, rollout, before),
         kind="env",
         run=record.id,
         regime=record.regime,
@@ -142,7 +164,8 @@ def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Cer
         result=check.result,
         step=check.step,
         command=check.command,
-        recorded=check.recorded,
-        observed=check.observed,
-        detail={"executed": check.executed},
+        rules=rules_in_force(),
+        state=check.state,
+        detail={"executed": check.executed} | ({"other_files": True} if check.other_files else {}),
+        **(check.difference.model_dump() if check.difference is not None else {}),
     )
