@@ -19,6 +19,7 @@ repo.py         the harness repo: revisions, versions, dirty, refs
 worktrees.py    exported versions under unique names, swept after a crash
 capture.py      a worktree's whole delta as one child commit
 surface.py      what a candidate may change
+tracing.py      what to watch while a candidate runs: the statements and files that it changed
 promotion.py    compare-and-swap of the branch
 checkout.py     the user's checked-out files: uncommitted changes, following the branch
 patching.py     applying patch files to a worktree

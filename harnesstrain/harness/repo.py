@@ -9,9 +9,9 @@ from pathlib import Path
 
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.errors import Ambiguous, ConfigError, NotFound, UsageError
-from harnesstrain.core.records.harness import HarnessVersion, Manifest
+from harnesstrain.core.records.harness import Changes, HarnessVersion, Manifest
 from harnesstrain.harness import manifest as manifests
-from harnesstrain.harness import promotion, surface, worktrees
+from harnesstrain.harness import promotion, surface, tracing, worktrees
 from harnesstrain.harness.capture import Author, capture
 from harnesstrain.harness.checkout import STATE, dirty
 from harnesstrain.harness.git import Git, failed
@@ -138,6 +138,10 @@ class HarnessRepo:
     def changed_files(self, old: str, new: str) -> tuple[str, ...]:
         """Paths that differ between two commits, sorted; a rename counts as both its names."""
         return tuple(sorted(change.path for change in surface.changes(self._git, old, new)))
+
+    def changed_lines(self, base: str, commit: str) -> Changes | None:
+        """What to watch while `commit` runs, to know whether its difference to `base` did; None: too much."""
+        return tracing.changes(self._git, base, commit)
 
     def dirty(self) -> tuple[str, ...]:
         """Paths of the user's checkout that differ from HEAD, untracked ones included."""

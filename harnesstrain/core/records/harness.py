@@ -37,3 +37,23 @@ class HarnessVersion(Record):
     """Digest of the vendored ht_sdk.py at that commit."""
     subject: str = ""
     """First line of the commit message."""
+
+
+class Watch(Record):
+    """Lines of a Python file that belong together: one statement that a commit changed."""
+
+    first: int
+    """From 1, in the new file."""
+    last: int
+    when: str
+    """`run`: counts when one of the lines runs.  `import`: the same, and at once when the module was imported already.
+    `call`: counts when the function that starts at `first` is entered."""
+
+
+class Changes(Record):
+    """What a commit changed against another one, as far as it can be watched while the harness runs."""
+
+    base: str
+    """The commit it is compared with."""
+    files: dict[str, tuple[Watch, ...]]
+    """By path.  A file that is no Python counts when it is opened: no lines."""
