@@ -14,6 +14,7 @@ from pathlib import Path
 from harnesstrain.stages import evaluate
 from harnesstrain.trainer import Trainer
 from tests.bench.result import Result
+from tests.bench.scale import Scale
 from tests.project import Project, make_project
 
 ID = "live-step"
@@ -36,7 +37,7 @@ serve(solve)
 SETTINGS = "\n[budgets]\nsteps = 1000\nactions = 1000\ntokens = 1000000000\n"
 
 
-def measure() -> Result:
+def measure(scale: Scale) -> Result:  # noqa: ARG001
     """Milliseconds of processor time a step."""
     with tempfile.TemporaryDirectory(prefix="ht-bench-") as place:
         cache = Path(place, "cache")

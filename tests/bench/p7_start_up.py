@@ -1,4 +1,4 @@
-"""Processor time of `ht --help`: what every command costs before it does anything."""
+"""P7: processor time of `ht --help`: what every command costs before it does anything."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import subprocess
 import sys
 
 from tests.bench.result import Result
+from tests.bench.scale import Scale
 
-ID = "help"
+ID = "P7"
 TARGET = 0.3
 
 
-def measure() -> Result:
+def measure(scale: Scale) -> Result:  # noqa: ARG001
     """Seconds of processor time; the median of nine."""
     spent = []
     for _ in range(10):
