@@ -134,6 +134,8 @@ class SandboxSection(Section):
     """`auto`, `local`, `docker`, `process`, a registered sandbox, or module:Class."""
     network: Literal["none", "host"] = setting("none", measured=True, via="sandbox", env="HT_SANDBOX_NETWORK")
     """What commands can reach: `none` or `host`."""
+    scrub: Path | None = setting(None, measured=False, env="HT_SCRUB")
+    """A file with scrub rules of your own (TOML).  They join in comparisons after the shipped ones."""
     allow_unisolated: bool = setting(False, measured=False, env="HT_ALLOW_UNISOLATED")
     """Accept a sandbox or a jail that cannot isolate.  Every record and report says so."""
     memory_mb: int | None = setting(None, measured=True, env="HT_MEMORY_MB", ge=16)

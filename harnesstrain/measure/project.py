@@ -12,6 +12,8 @@ from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.settings import Settings
 from harnesstrain.harness.repo import HarnessRepo
 from harnesstrain.measure.context import Context
+from harnesstrain.sandbox import scrub
+from harnesstrain.sandbox.scrub_file import read_rules
 from harnesstrain.store import Store
 
 
@@ -26,9 +28,10 @@ def open_context(
     """Open the project that the settings describe; its store is made when there is none.
 
     `aside`: for a dry run, an empty folder for the store that is not there yet; nothing in the project is changed.
-    Raises Prerequisite (no harness repo, a store of another schema), ConfigError (harness.toml).  Close both the
-    context and its store.
+    The scrub rules that the settings name are in force from then on.  Raises Prerequisite (no harness repo, a store of
+    another schema), ConfigError (harness.toml, the scrub file).  Close both the context and its store.
     """
+    scrub.use(read_rules(settings.sandbox.scrub) if settings.sandbox.scrub is not None else ())
     state = settings.store.path
     repo = HarnessRepo.open(settings.root, state=state)
     if aside is None:

@@ -21,6 +21,7 @@ dockerfile.py  the subset of Dockerfile that local and process build
 build.py       COPY and .dockerignore
 pins.py        determinism at the source
 scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules
+scrub_file.py  a user's own scrub rules
 scrub_proposal.py  a rule proposed for two outputs that differ
 contract.py    what every sandbox must do, as tests to import
 """

@@ -1,6 +1,7 @@
 """Normalising volatile tokens of an observation: for comparison only, never for what a harness sees.
 
-The rules are data (`scrub_rules.py`).  `scrub` is idempotent: scrubbed text stays as it is.
+The rules are data (`scrub_rules.py`), and so are a user's own (`scrub_file.py`), which come after them.  `scrub` is
+idempotent: scrubbed text stays as it is.
 """
 
 from __future__ import annotations
@@ -52,8 +53,26 @@ class _Compiled:
     command: re.Pattern[str] | None
 
 
-@functools.cache
-def _compiled() -> tuple[_Compiled, ...]:
+class _Own:
+    """The user's own rules, for the whole process: one project is measured at a time."""
+
+    rules: tuple[Rule, ...] = ()
+
+
+def use(rules: tuple[Rule, ...]) -> None:
+    """Put a user's own rules in force, after the shipped ones; () leaves the shipped ones alone."""
+    _Own.rules = rules
+
+
+def rules_in_force() -> tuple[Rule, ...]:
+    """Every rule, in order."""
+    from harnesstrain.sandbox.scrub_rules import RULES
+
+    return RULES + _Own.rules
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(own: tuple[Rule, ...]) -> tuple[_Compiled, ...]:
     from harnesstrain.sandbox.scrub_rules import RULES
 
     return tuple(
@@ -63,23 +82,28 @@ def _compiled() -> tuple[_Compiled, ...]:
             tuple(text.encode() for text in rule.needs),
             re.compile(rule.command) if rule.command else None,
         )
-        for rule in RULES
+        for rule in RULES + own
     )
 
 
-@functools.cache
 def version() -> str:
-    """Digest of the rules: a changed rule re-derives scrubbed digests, it never changes a record."""
+    """Digest of the rules in force: a changed rule re-derives scrubbed digests, it never changes a record."""
+    return _version(_Own.rules)
+
+
+@functools.lru_cache(maxsize=8)
+def _version(own: tuple[Rule, ...]) -> str:
     from harnesstrain.sandbox.scrub_rules import RULES
 
-    return digest([[rule.name, rule.pattern, rule.replacement, rule.command] for rule in RULES])
+    return digest([[rule.name, rule.pattern, rule.replacement, rule.command] for rule in RULES + own])
 
 
 def scrub(text: bytes, command: str = "") -> bytes:
     """`text` with volatile tokens replaced by names.  `command`: what printed it; some rules depend on it."""
+    compiled = _compiled(_Own.rules)
     for _ in range(ROUNDS):
         before = text
-        for rule in _compiled():
+        for rule in compiled:
             if rule.needs and not any(needed in text for needed in rule.needs):
                 continue
             if rule.command is None or rule.command.search(command):
