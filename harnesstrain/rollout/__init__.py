@@ -8,6 +8,11 @@ conversation.py  messages kept once, addressed by handles
 recorder.py      steps, messages and rolling digests of one episode
 exchange.py      the model boundary: one llm.complete
 action.py        the sandbox boundary: one environment action
+place.py         where an episode happens: caches first, the real environment when they end
+chain.py         the actions so far, and the keys that stand for what they lead to
+ground.py        the real environment: kept states, actions executed again, states kept
+flights.py       one making of a value at a time
+drift.py         an action executed again that gives something else than its record
 dialogue.py      answers the harness until it submits, ends or has spent a budget
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone

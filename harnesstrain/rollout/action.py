@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from harnesstrain.core.digests import digest_bytes
-from harnesstrain.core.records.rollout import Step, StepKind
+from harnesstrain.core.records.cache import StepEntry
+from harnesstrain.core.records.rollout import Source, Step, StepKind
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.sandbox.base import FileFault, Session
-from harnesstrain.sandbox.scrub import scrubbed_digest
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds a command gets when the harness names no limit."""
@@ -25,7 +26,7 @@ class Action:
     data: bytes = b""
     """run: stdin; write: content."""
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """What the chain rolls over.  Exact: two commands that differ in one code point are two actions."""
         return digest_bytes(_exact(self.spec))
@@ -60,16 +61,25 @@ def write_action(path: str, data: bytes, mode: int) -> Action:
     return Action(StepKind.WRITE, {"kind": "write", "path": path, "data": digest_bytes(data), "mode": mode}, data)
 
 
+def asked(action: Action) -> float:
+    """Seconds the action may take, as far as the harness is concerned."""
+    return float(action.spec.get("timeout") or DEFAULT_TIMEOUT)
+
+
 def act(session: Session, action: Action, remaining: float) -> Acted:
-    """Execute one action.  `remaining`: recorded seconds the episode has left, a bound on a live command's time.
+    """Execute one action within its own limit and `remaining` seconds.  Raises SandboxFailure."""
+    return perform(session, action, min(asked(action), remaining))
+
+
+def perform(session: Session, action: Action, seconds: float) -> Acted:
+    """Execute one action.  `seconds`: a bound on a command's time, whatever the harness asked for.
 
     Raises SandboxFailure when the sandbox goes away.
     """
     if action.kind is StepKind.RUN:
-        asked = action.spec["timeout"] or DEFAULT_TIMEOUT
         stdin = action.data if action.spec["stdin"] is not None else None
         command, cwd = action.spec["command"], action.spec["cwd"]
-        return Acted(session.run(command, cwd=cwd, timeout=min(asked, remaining), stdin=stdin))
+        return Acted(session.run(command, cwd=cwd, timeout=seconds, stdin=stdin))
     try:
         if action.kind is StepKind.READ:
             return Acted(RunResult(exit_code=0, stdout=session.read(action.spec["path"])))
@@ -79,24 +89,40 @@ def act(session: Session, action: Action, remaining: float) -> Acted:
         return Acted(RunResult(exit_code=1, stderr=fault.message.encode()), fault)
 
 
-def step_of(index: int, action: Action, acted: Acted, chain: str) -> Step:
-    """The record of an action."""
-    result = acted.result
+def step_of(index: int, action: Action, entry: StepEntry, source: Source, chain: str) -> Step:
+    """The record of an action.  `chain`: chain digest after it."""
+    result = entry.result
     return Step(
         index=index,
         kind=action.kind,
+        source=source,
         duration=result.duration,
         request_digest=chain,
         action=_exact(_recordable(action)).decode(),
         exit_code=result.exit_code,
         stdout=result.stdout,
         stderr=result.stderr,
-        scrubbed_digest=scrubbed_digest(result, action.command),
-        raw_digest=digest_bytes(result.stdout + b"\0" + result.stderr),
+        scrubbed_digest=entry.scrubbed,
+        raw_digest=entry.raw,
         timed_out=result.timed_out,
         truncated=result.truncated,
         live_only=result.timed_out or result.left > 0,
-        error=acted.fault.message if acted.fault else None,
+        error=entry.message,
+    )
+
+
+def cut_step(index: int, action: Action, seconds: float, source: Source, chain: str) -> Step:
+    """The record of an action that the episode's time did not suffice for.  It has no result: none was given."""
+    return Step(
+        index=index,
+        kind=action.kind,
+        source=source,
+        duration=seconds,
+        request_digest=chain,
+        action=_exact(_recordable(action)).decode(),
+        timed_out=True,
+        live_only=True,
+        error=f"cut after {seconds:.6f} s: the time of the episode was spent",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harnesstrain.core.ports import StepCache, VerifyCache
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.harness import Manifest
 from harnesstrain.core.records.rollout import Rollout, Trace
@@ -13,6 +14,7 @@ from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Task
 from harnesstrain.harness.process import HarnessLimits
 from harnesstrain.llm.cached import CachedModel
+from harnesstrain.rollout.flights import Flights
 from harnesstrain.sandbox.base import Sandbox
 
 
@@ -33,6 +35,14 @@ class Bench:
     """Seconds that a harness may take for itself in one episode; waiting for its calls does not count."""
     model_deadline: float = 600.0
     """Seconds one model call may take, retries included."""
+    step_cache: StepCache | None = None
+    verify_cache: VerifyCache | None = None
+    cache_read: bool = True
+    """Whether recorded actions and grades are served."""
+    cache_write: bool = True
+    """Whether actions and grades are recorded, and states kept."""
+    flights: Flights = field(default_factory=Flights)
+    """Actions and grades that are being made, so that equal ones are made once."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,8 @@ class Cell:
     worktree: Path
     """The harness version's files, read-only for the harness."""
     manifest: Manifest
+    thorough: bool = False
+    """Start from no kept state: an earlier attempt drifted."""
 
 
 class Finished(Record):

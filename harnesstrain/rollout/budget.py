@@ -52,6 +52,6 @@ class Meter:
                 self.usage = self.usage + usage
 
     def remaining_time(self) -> float:
-        """Recorded seconds left; at least a second, so that a live command is never given nothing."""
+        """Recorded seconds left; 0 or less when a model call beside spent them."""
         with self._lock:
-            return max(1.0, self.time_limit - self.time)
+            return self.time_limit - self.time

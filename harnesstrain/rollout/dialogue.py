@@ -37,12 +37,12 @@ from harnesstrain.harness.protocol import (
 )
 from harnesstrain.harness.wire import CallRefused, ErrorKind, answer, error_answer, failure_answer
 from harnesstrain.rollout import exchange
-from harnesstrain.rollout.action import Action, act, read_action, run_action, step_of, write_action
+from harnesstrain.rollout.action import Action, cut_step, read_action, run_action, step_of, write_action
 from harnesstrain.rollout.bench import Bench, Cell
 from harnesstrain.rollout.budget import Meter
 from harnesstrain.rollout.conversation import Conversations
+from harnesstrain.rollout.place import Place
 from harnesstrain.rollout.recorder import Recorder
-from harnesstrain.sandbox.base import Session
 
 CALLS_AT_ONCE = 8
 """Model calls of one harness that may overlap."""
@@ -53,11 +53,10 @@ NOTE_LIMIT = 65_536
 class Dialogue:
     """One conversation with one harness, and everything that was exchanged in it."""
 
-    def __init__(self, cell: Cell, bench: Bench, session: Callable[[], Session]) -> None:
-        """`session`: the environment; waits until it is there, raises SandboxFailure when it cannot be had."""
+    def __init__(self, cell: Cell, bench: Bench, place: Place) -> None:
         self._cell = cell
         self._bench = bench
-        self._session = session
+        self._place = place
         self.meter = Meter(bench.regime.budgets, cell.task.timeout)
         self.recorder = Recorder()
         self.conversations = Conversations()
@@ -151,7 +150,7 @@ class Dialogue:
 
         def work() -> None:
             try:
-                got = model.complete_with_source(request, head=head, sample=sample)
+                got = model.complete_with_source(request, head=head, sample=sample, missed=self._place.prepare)
             except exchange.TOLD as failure:
                 key = model.key(request, head=head, sample=sample)
                 self.recorder.add(exchange.failed_step(index, said, tools, failure, key))
@@ -196,17 +195,25 @@ class Dialogue:
             return
         action = _action(params)
         index = self.recorder.reserve()
-        acted = act(self._session(), action, self.meter.remaining_time())
-        self.meter.charge(acted.result.duration)
+        remaining = self.meter.remaining_time()
+        done = self._place.act(index, action, remaining)
         chain = self.recorder.extend_chain(action.digest)
-        self.recorder.add(step_of(index, action, acted, chain))
-        if acted.fault is not None:
-            fault = {"errno": acted.fault.errno, "path": action.spec["path"]}
-            process.send(error_answer(call.id, ErrorKind.FILE_FAULT, acted.fault.message, **fault))
+        entry = done.entry
+        if entry is None:
+            seconds = max(0.0, remaining)
+            self.meter.charge(seconds)
+            self.recorder.add(cut_step(index, action, seconds, done.source, chain))
+            self._refused(process, call, Reason.TIME_LIMIT)
+            return
+        self.meter.charge(entry.result.duration)
+        self.recorder.add(step_of(index, action, entry, done.source, chain))
+        if entry.errno is not None:
+            fault = {"errno": entry.errno, "path": action.spec["path"]}
+            process.send(error_answer(call.id, ErrorKind.FILE_FAULT, entry.message or "", **fault))
         elif isinstance(params, Run):
-            process.send(answer(call.id, run_result(acted.result)))
+            process.send(answer(call.id, run_result(entry.result)))
         else:
-            process.send(answer(call.id, read_result(acted.result.stdout) if isinstance(params, Read) else None))
+            process.send(answer(call.id, read_result(entry.result.stdout) if isinstance(params, Read) else None))
 
     def _refused(self, process: HarnessProcess, call: Call, reason: Reason | None) -> bool:
         """End the conversation when a budget is spent; the harness is told why."""
@@ -234,7 +241,7 @@ class Dialogue:
         regime = self._bench.regime
         return TaskView(
             instruction=self._cell.task.instruction,
-            workdir=self._session().workdir,
+            workdir=self._place.workdir(),
             model=self._bench.model.endpoint().model,
             context_length=regime.context_length,
             budgets=BudgetView(

@@ -7,7 +7,6 @@ propagates: it aborts loudly and is never turned into a grade.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harnesstrain.core.errors import (
@@ -15,17 +14,15 @@ from harnesstrain.core.errors import (
     InfraFailure,
     LlmFailure,
     PolicyFailure,
-    SandboxFailure,
-    Unsupported,
     VerifierFailure,
 )
-from harnesstrain.core.records.rollout import Outcome, Reason, Rollout, Trace
+from harnesstrain.core.records.rollout import Drift, Outcome, Reason, Rollout, Trace
 from harnesstrain.core.records.sandbox import Grade
 from harnesstrain.harness.process import HarnessProcess
 from harnesstrain.rollout.bench import Bench, Cell, Finished
 from harnesstrain.rollout.dialogue import Dialogue
-from harnesstrain.rollout.grading import Ungradable, grade
-from harnesstrain.sandbox.base import Session
+from harnesstrain.rollout.drift import Drifted
+from harnesstrain.rollout.place import Graded, Place
 
 LAST_WORDS = 5.0
 """Seconds a harness gets to exit after its episode is over."""
@@ -41,6 +38,7 @@ class Ending:
     reason: str | None = None
     detail: str = ""
     grade: Grade | None = None
+    drift: Drift | None = None
 
 
 def attempt(cell: Cell, bench: Bench) -> Finished:
@@ -49,14 +47,16 @@ def attempt(cell: Cell, bench: Bench) -> Finished:
 
 
 class Episode:
-    """One harness process on one task.  The environment opens while the harness starts."""
+    """One harness process on one task.  An environment that is new opens while the harness starts."""
 
     def __init__(self, cell: Cell, bench: Bench) -> None:
         self._cell = cell
         self._bench = bench
-        self._opener = ThreadPoolExecutor(max_workers=1, thread_name_prefix="open")
-        self._opening: Future[Session] = self._opener.submit(_open, cell, bench)
-        self._dialogue = Dialogue(cell, bench, self._opening.result)
+        self._place = Place(cell, bench)
+        if not self._place.known:
+            self._place.prepare()
+        self._dialogue = Dialogue(cell, bench, self._place)
+        self._graded: Graded | None = None
         self._log = ""
 
     def play(self) -> Finished:
@@ -65,12 +65,7 @@ class Episode:
             ending = self._ended()
         finally:
             self._dialogue.close()
-            self._opener.shutdown(wait=True)
-            failure = self._opening.exception()
-            if failure is None:
-                self._opening.result().close()
-            elif not isinstance(failure, InfraFailure):
-                raise failure
+            self._place.close()
         return self._finished(ending)
 
     def _ended(self) -> Ending:
@@ -82,6 +77,8 @@ class Episode:
             return Ending(Outcome.INFRA_VERIFIER, failure.kind, _first_line(failure.message))
         except LlmFailure as failure:
             return Ending(Outcome.INFRA_LLM, failure.kind, _first_line(failure.message))
+        except Drifted as failure:
+            return Ending(Outcome.FORKED, detail=_first_line(failure.message), drift=failure.drift)
         except InfraFailure as failure:
             return Ending(Outcome.INFRA_SANDBOX, failure.kind, _first_line(failure.message))
 
@@ -115,15 +112,10 @@ class Episode:
         """Grade when the regime says so."""
         dialogue, task = self._dialogue, self._cell.task
         reason = dialogue.over or (Reason.CONTEXT_OVERFLOW if dialogue.overflowed else Reason.GAVE_UP)
-        session = self._opening.result()
         if not dialogue.submitted and self._bench.regime.grading == "submitted":
             return Ending(Outcome.NO_SUBMIT, reason.value)
-        graded: Grade | None = None
-        why = ""
-        try:
-            graded = grade(self._bench.sandbox, session, task)
-        except Ungradable as broken:
-            why = _first_line(broken.message)
+        self._graded = self._place.grade()
+        graded, why = self._graded.entry.grade, _first_line(self._graded.entry.ungradable)
         if graded is not None and graded.reward >= task.pass_reward:
             return Ending(Outcome.SOLVED, grade=graded)
         if dialogue.submitted:
@@ -132,6 +124,7 @@ class Episode:
 
     def _finished(self, ending: Ending) -> Finished:
         meter, recorder, cell = self._dialogue.meter, self._dialogue.recorder, self._cell
+        place, graded = self._place, self._graded
         rollout = Rollout(
             id=cell.rollout,
             run=cell.run,
@@ -146,6 +139,11 @@ class Episode:
             llm_calls=meter.calls,
             llm_cached=recorder.cached,
             actions=meter.actions,
+            actions_cached=place.cached,
+            executions=place.executions,
+            grade_cached=graded is not None and graded.cached,
+            from_caches=place.untouched and recorder.cached == meter.calls,
+            drift=ending.drift,
             first_try_valid=recorder.valid,
             first_try_total=recorder.noted,
             usage=meter.usage,
@@ -159,16 +157,6 @@ class Episode:
             rollout=rollout.id, steps=recorder.steps(), messages=self._dialogue.conversations.kept, log=self._log
         )
         return Finished(rollout=rollout, trace=trace)
-
-
-def _open(cell: Cell, bench: Bench) -> Session:
-    """The task's environment.  A start that fails is tried once more."""
-    try:
-        return bench.sandbox.open(cell.task.environment, limits=bench.limits)
-    except Unsupported:
-        raise
-    except SandboxFailure:
-        return bench.sandbox.open(cell.task.environment, limits=bench.limits)
 
 
 def _first_line(text: str) -> str:

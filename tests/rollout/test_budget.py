@@ -36,4 +36,4 @@ def test_a_task_has_its_own_time_and_the_multiplier_stretches_it() -> None:
     meter.charge(59.0)
     assert meter.remaining_time() == 1.0
     meter.charge(100.0)
-    assert meter.remaining_time() == 1.0
+    assert meter.remaining_time() == -99.0

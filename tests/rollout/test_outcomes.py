@@ -262,7 +262,7 @@ def test_a_defect_of_the_driver_is_never_a_grade(workbench: Workbench, monkeypat
     def broken(*args: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr("harnesstrain.rollout.dialogue.act", broken)
+    monkeypatch.setattr("harnesstrain.rollout.ground.perform", broken)
     with pytest.raises(ZeroDivisionError):
         workbench.solve("ep.run('true')\nep.submit()")
 
