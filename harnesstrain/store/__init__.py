@@ -17,7 +17,10 @@ tracefolder.py  the trace folder and the rows that name its files
 compact.py   many trace files into one
 files.py     durable files: temporary name, fsync, rename
 blobs.py     content-addressed files
-caches.py    cache.db: the llm cache
+caches.py    the llm, step and verify caches
+cachefile.py   their file, cache.db: layout, epochs, fast look-ups
+pending.py   what they have not written yet
+entries.py   replies, steps and grades as sealed bytes
 leases.py    who is at work, judged when read
 lookup.py    ids from prefixes
 migrate.py   create, check, upgrade

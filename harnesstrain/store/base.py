@@ -55,6 +55,8 @@ class RunSummary(Record):
     """Prompt and completion tokens."""
     recorded_time: float
     """Seconds, summed over cells."""
+    not_needed: int = 0
+    """Cells that an early decision left unmeasured."""
 
 
 class Finding(Record):
@@ -105,12 +107,37 @@ class CacheStats(Record):
     misses: int = 0
     broken: int = 0
     """Entries that could not be read back: each was a miss."""
+    epoch: int = 1
+    """Entries of older epochs are out of reach."""
+    outdated: int = 0
+    """Of `entries`, those of older epochs."""
 
     @property
     def rate(self) -> float | None:
         """Hits per look-up; None before the first one."""
         asked = self.hits + self.misses
         return self.hits / asked if asked else None
+
+
+class Shrunk(Record):
+    """What was removed from a cache."""
+
+    name: str
+    entries: int
+    bytes: int
+    """Compressed values."""
+    outdated: int
+    """Of `entries`, those of older epochs."""
+
+
+class Bumped(Record):
+    """A cache whose epoch was raised."""
+
+    name: str
+    epoch: int
+    """The new one."""
+    outdated: int
+    """Entries that this put out of reach."""
 
 
 class SchemaState(Record):

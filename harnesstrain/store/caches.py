@@ -1,243 +1,177 @@
-"""cache.db: recordings that can be made again.  Deleting the file loses time, never a record.
+"""The caches: typed entries by key.  A cache may forget, it never answers wrongly.
 
-Every entry carries a digest over its key and value.  An entry that fails it is a miss and is removed: a cache may
-forget, it never answers wrongly.  One table per cache, all of one shape.
+Every entry carries a seal over its place and value.  An entry that does not fit it, or that this version cannot read,
+is a miss and is removed.  Nothing raised by the file reaches who asks: the work goes on without the cache.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import sqlite3
-import threading
-import time
-from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
-import sqlalchemy as sa
-import zstandard
-from pydantic import ValidationError
-from sqlalchemy.dialects.sqlite import insert
-
-from harnesstrain.core.errors import HtError, StoreCorrupt
+from harnesstrain.core.errors import HtError, UsageError
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply
-from harnesstrain.store.base import CacheStats
-from harnesstrain.store.engine import Database, sqlite_database, translated, use_wal
+from harnesstrain.store import entries
+from harnesstrain.store.base import Bumped, CacheStats, Shrunk
+from harnesstrain.store.cachefile import NAMES, CacheFile
+from harnesstrain.store.pending import Pending, Place, Sealed
 
-log = logging.getLogger(__name__)
-
-LAYOUT = 1
-"""`PRAGMA user_version` of cache.db.  A file of another layout is emptied: its content can be made again."""
-
-FLUSH = 256
-"""Look-ups between two writes of the statistics."""
-
-metadata = sa.MetaData()
+E = TypeVar("E", bound=Record)
 
 
-def _cache_table(name: str) -> sa.Table:
-    return sa.Table(
-        name,
-        metadata,
-        sa.Column("seq", sa.Integer, primary_key=True),
-        sa.Column("key", sa.String(64), nullable=False, unique=True),
-        sa.Column("used", sa.Double, nullable=False, index=True),
-        sa.Column("size", sa.Integer, nullable=False),
-        sa.Column("seal", sa.LargeBinary(16), nullable=False),
-        sa.Column("value", sa.LargeBinary, nullable=False),
-    )
+class Cache(Generic[E]):
+    """One cache: entries by key (64 hex).  Thread-safe.  Implements the cache protocols of `core.ports`."""
 
+    def __init__(
+        self,
+        name: str,
+        file: CacheFile,
+        pending: Pending,
+        encode: Callable[[E], bytes],
+        decode: Callable[[bytes], E],
+    ) -> None:
+        self.name = name
+        self._file = file
+        self._pending = pending
+        self._encode = encode
+        self._decode = decode
+        self._select = f"SELECT seq, seal, value FROM {name} WHERE epoch = ? AND key = ?"
 
-LLM = _cache_table("llm")
+    def get(self, key: str) -> E | None:
+        """What is recorded for `key`, or None.  Never raises for a damaged entry or file."""
+        place = Place(self.name, self._file.epochs[self.name], bytes.fromhex(key))
+        waiting = self._pending.find(place)
+        if waiting is not None:
+            seq, seal, value = None, waiting.seal, waiting.value
+        else:
+            try:
+                row = self._file.look_up(self._select, place[1:])
+            except HtError as error:
+                self._file.warn("cannot be read", error)
+                row = None
+            if row is None:
+                self._pending.count(self.name, "misses")
+                return None
+            seq, seal, value = row
+        found = self._opened(place, seal, value)
+        if found is None:
+            self._forget(place)
+            return None
+        self._pending.count(self.name, "hits", seq)
+        return found
 
-COUNTS = sa.Table(
-    "counts",
-    metadata,
-    sa.Column("cache", sa.String(16), primary_key=True),
-    sa.Column("hits", sa.Integer, nullable=False),
-    sa.Column("misses", sa.Integer, nullable=False),
-    sa.Column("broken", sa.Integer, nullable=False),
-)
+    def put(self, key: str, entry: E) -> None:
+        """Record an entry.  The first one of a key stays."""
+        place = Place(self.name, self._file.epochs[self.name], bytes.fromhex(key))
+        value = entries.packed(self._encode(entry))
+        self._pending.add(place, Sealed(entries.seal(*place, value), value))
 
-
-def open_cache(path: Path) -> Database:
-    """Open or create cache.db.  Raises StoreCorrupt (not a database) or Prerequisite (no permission, disk full)."""
-    database = sqlite_database(path, synchronous="NORMAL")
-    try:
-        if not path.exists():
-            _run_alone(database, "PRAGMA auto_vacuum=INCREMENTAL")
-        use_wal(database)
-        with database.read() as connection:
-            current = _layout(connection) == LAYOUT
-        if not current:
-            with database.write() as connection:
-                if _layout(connection) != LAYOUT:
-                    _rebuild(connection)
-    except StoreCorrupt as error:
-        database.close()
-        raise StoreCorrupt(error.message, hint=f"delete {path}: what it holds can be made again") from error
-    except HtError:
-        database.close()
-        raise
-    return database
-
-
-class Cache:
-    """One cache: bytes by key.  Thread-safe.  Look-ups fail open; a write that fails is said once, then forgotten."""
-
-    def __init__(self, database: Database, table: sa.Table) -> None:
-        self._database = database
-        self._table = table
-        self._select = sa.select(table.c.seal, table.c.value).where(table.c.key == sa.bindparam("wanted"))
-        self._insert = insert(table).on_conflict_do_nothing(index_elements=["key"])
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._used: set[str] = set()
-        self._said = False
-
-    def get(self, key: str) -> bytes | None:
-        """The value recorded for `key`, or None."""
+    def _opened(self, place: Place, seal: object, value: object) -> E | None:
+        """The entry in a row; None when it is damaged or foreign.  A damaged row may hold any type."""
+        if type(value) is not bytes or seal != entries.seal(*place, value):
+            return None
         try:
-            with self._database.read() as connection:
-                row = connection.execute(self._select, {"wanted": key}).one_or_none()
+            return self._decode(entries.unpacked(value))
+        except ValueError:
+            return None
+
+    def _forget(self, place: Place) -> None:
+        self._pending.count(self.name, "broken")
+        self._pending.count(self.name, "misses")
+        self._pending.drop(place)
+        try:
+            with self._file.database.write() as connection:
+                connection.exec_driver_sql(f"DELETE FROM {self.name} WHERE epoch = ? AND key = ?", place[1:])
         except HtError as error:
-            self._warn("cannot be read", error)
-            row = None
-        if row is None:
-            self._count("misses", key)
-            return None
-        if row.seal != _seal(key, row.value):
-            self.forget(key)
-            return None
-        try:
-            value: bytes = zstandard.ZstdDecompressor().decompress(row.value)
-        except zstandard.ZstdError:
-            self.forget(key)
-            return None
-        self._count("hits", key)
-        return value
-
-    def put(self, key: str, value: bytes) -> None:
-        """Record a value.  The first one of a key stays."""
-        packed = zstandard.ZstdCompressor(level=3).compress(value)
-        row = {"key": key, "used": time.time(), "size": len(packed), "seal": _seal(key, packed), "value": packed}
-        try:
-            with self._database.write() as connection:
-                connection.execute(self._insert, row)
-        except HtError as error:
-            self._warn("cannot be written", error)
-
-    def forget(self, key: str) -> None:
-        """Remove an entry that cannot be read back, and count it as broken and as a miss."""
-        self._count("broken", key)
-        self._count("misses", key)
-        try:
-            with self._database.write() as connection:
-                connection.execute(self._table.delete().where(self._table.c.key == key))
-        except HtError as error:
-            self._warn("cannot be written", error)
-
-    def flush(self) -> None:
-        """Write statistics and times of use."""
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
-            used, self._used = self._used, set()
-        if not counts and not used:
-            return
-        values = {name: counts[name] for name in ("hits", "misses", "broken")}
-        added = {name: COUNTS.c[name] + number for name, number in values.items()}
-        first = insert(COUNTS).values(cache=self._table.name, **values)
-        touch = self._table.update().where(self._table.c.key == sa.bindparam("wanted")).values(used=time.time())
-        try:
-            with self._database.write() as connection:
-                connection.execute(first.on_conflict_do_update(index_elements=["cache"], set_=added))
-                if used:
-                    connection.execute(touch, [{"wanted": key} for key in used])
-        except HtError as error:
-            self._warn("cannot be written", error)
-
-    def stats(self) -> CacheStats:
-        """What it holds and how it did, other processes included.  Raises StoreCorrupt."""
-        self.flush()
-        held = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(self._table.c.size), 0))
-        with self._database.read() as connection:
-            entries, size = connection.execute(held.select_from(self._table)).one()
-            row = connection.execute(sa.select(COUNTS).where(COUNTS.c.cache == self._table.name)).one_or_none()
-        counts = {} if row is None else {"hits": row.hits, "misses": row.misses, "broken": row.broken}
-        return CacheStats(name=self._table.name, entries=entries, bytes=size, **counts)
-
-    def shrink(self, max_bytes: int) -> int:
-        """Remove the least recently used entries until the values fit `max_bytes`.  Returns how many went."""
-        self.flush()
-        table = self._table
-        newer = sa.func.sum(table.c.size).over(order_by=(table.c.used.desc(), table.c.seq.desc())).label("newer")
-        ranked = sa.select(table.c.seq, newer).subquery()
-        with self._database.write() as connection:
-            gone = sa.select(ranked.c.seq).where(ranked.c.newer > max_bytes)
-            removed = connection.execute(table.delete().where(table.c.seq.in_(gone))).rowcount
-        _run_alone(self._database, "PRAGMA incremental_vacuum")
-        _run_alone(self._database, "PRAGMA wal_checkpoint(TRUNCATE)")
-        return removed
-
-    def _count(self, what: str, key: str) -> None:
-        with self._lock:
-            self._counts[what] += 1
-            if what == "hits":
-                self._used.add(key)
-            due = self._counts["hits"] + self._counts["misses"] >= FLUSH
-        if due:
-            self.flush()
-
-    def _warn(self, what: str, error: HtError) -> None:
-        if not self._said:
-            self._said = True
-            log.warning("the %s cache %s, going on without it: %s", self._table.name, what, error.message)
+            self._file.warn("cannot be written", error)
 
 
-class StoredLlmCache:
-    """The llm cache: complete replies by request key (64 hex).  Implements `core.ports.LlmCache`."""
+class Caches:
+    """The caches of one cache.db and their upkeep."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self, path: Path) -> None:
+        """Raises StoreCorrupt or Prerequisite when the file cannot be opened."""
+        self.file = CacheFile(path)
+        self.pending = Pending(self.file)
+        shared = (self.file, self.pending)
+        self.llm: Cache[Reply] = Cache("llm", *shared, entries.reply_bytes, entries.reply_from)
+        self.step: Cache[StepEntry] = Cache("step", *shared, entries.step_bytes, entries.step_from)
+        self.verify: Cache[GradeEntry] = Cache("verify", *shared, entries.grade_bytes, entries.grade_from)
 
-    def get(self, key: str) -> Reply | None:
-        """The recorded reply, or None.  Never raises for a damaged entry."""
-        value = self._cache.get(key)
-        if value is None:
-            return None
-        try:
-            return Reply.model_validate_json(value)
-        except ValidationError:  # recorded by another version
-            self._cache.forget(key)
-            return None
+    def close(self) -> None:
+        """Write what waits and let go of the file."""
+        self.pending.close()
+        self.file.close()
 
-    def put(self, key: str, reply: Reply) -> None:
-        """Record a live reply.  The first writer of a key wins."""
-        self._cache.put(key, reply.model_dump_json().encode("utf-8"))
+    def stats(self) -> list[CacheStats]:
+        """What each holds and how it did, other processes included.  Raises StoreCorrupt."""
+        self.pending.flush()
+        found = []
+        with self.file.database.read() as connection:
+            for name in NAMES:
+                row = connection.exec_driver_sql("SELECT * FROM caches WHERE name = ?", (name,)).one()
+                held = "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(epoch <> ?), 0)"
+                count, size, old = connection.exec_driver_sql(f"{held} FROM {name}_use", (row.epoch,)).one()
+                found.append(
+                    CacheStats(
+                        name=name,
+                        entries=count,
+                        bytes=size,
+                        hits=row.hits,
+                        misses=row.misses,
+                        broken=row.broken,
+                        epoch=row.epoch,
+                        outdated=old,
+                    )
+                )
+        return found
 
+    def shrink(self, max_bytes: int, *, dry_run: bool = False) -> list[Shrunk]:
+        """Remove entries of older epochs, then the least recently used until each cache fits `max_bytes`."""
+        self.pending.flush()
+        transaction = self.file.database.read if dry_run else self.file.database.write
+        found = []
+        with transaction() as connection:
+            for name in NAMES:
+                (epoch,) = connection.exec_driver_sql("SELECT epoch FROM caches WHERE name = ?", (name,)).one()
+                gone = (
+                    f"SELECT seq FROM {name}_use WHERE epoch <> ? UNION ALL SELECT seq FROM ("
+                    f"SELECT seq, sum(size) OVER (ORDER BY used DESC, seq DESC) AS newer FROM {name}_use "
+                    "WHERE epoch = ?) WHERE newer > ?"
+                )
+                chosen = (epoch, epoch, max_bytes)
+                counted = "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(epoch <> ?), 0)"
+                count, size, old = connection.exec_driver_sql(
+                    f"{counted} FROM {name}_use WHERE seq IN ({gone})", (epoch, *chosen)
+                ).one()
+                if count and not dry_run:
+                    connection.exec_driver_sql(f"DELETE FROM {name} WHERE seq IN ({gone})", chosen)
+                found.append(Shrunk(name=name, entries=count, bytes=size, outdated=old))
+        if not dry_run:
+            self.file.run_alone("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+        return found
 
-def _seal(key: str, value: bytes) -> bytes:
-    return hashlib.sha256(key.encode("utf-8") + b"\n" + value).digest()[:16]
-
-
-def _layout(connection: sa.Connection) -> int:
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-
-
-def _rebuild(connection: sa.Connection) -> None:
-    for name in sa.inspect(connection).get_table_names():
-        connection.exec_driver_sql(f'DROP TABLE "{name}"')
-    metadata.create_all(connection, checkfirst=False)
-    connection.exec_driver_sql(f"PRAGMA user_version={LAYOUT}")
-
-
-def _run_alone(database: Database, pragma: str) -> None:
-    """Run a pragma outside a transaction.  As a script: `incremental_vacuum` has to be stepped to its end."""
-    raw: Any = database.engine.raw_connection()
-    try:
-        raw.executescript(pragma)
-    except sqlite3.Error as error:
-        raise translated(error, database.label) from error
-    finally:
-        raw.close()
+    def bump(self, names: Sequence[str], *, dry_run: bool = False) -> list[Bumped]:
+        """Raise the epoch of the named caches.  Raises UsageError for a name that is none."""
+        unknown = [name for name in names if name not in NAMES]
+        if unknown:
+            raise UsageError(f"there is no cache '{unknown[0]}'", hint=f"caches: {', '.join(NAMES)}")
+        self.pending.flush()
+        transaction = self.file.database.read if dry_run else self.file.database.write
+        found = []
+        with transaction() as connection:
+            for name in names:
+                (epoch,) = connection.exec_driver_sql("SELECT epoch FROM caches WHERE name = ?", (name,)).one()
+                (count,) = connection.exec_driver_sql(
+                    f"SELECT count(*) FROM {name}_use WHERE epoch = ?", (epoch,)
+                ).one()
+                if not dry_run:
+                    raised = "UPDATE caches SET epoch = ? WHERE name = ?"
+                    connection.exec_driver_sql(raised, (epoch + 1, name))
+                found.append(Bumped(name=name, epoch=epoch + 1, outdated=count))
+        if not dry_run:
+            self.file.epochs |= {one.name: one.epoch for one in found}
+        return found

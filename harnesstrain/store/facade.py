@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
@@ -10,10 +11,20 @@ from typing import Self
 import sqlalchemy as sa
 
 from harnesstrain.core.errors import Prerequisite, UsageError
-from harnesstrain.core.ports import LlmCache
+from harnesstrain.core.ports import LlmCache, StepCache, VerifyCache
 from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.store import blobs, caches, files, fsck, gc, leases, migrate, runs
-from harnesstrain.store.base import CacheStats, Collected, Finding, Holder, RunSummary, SchemaState, Upgraded
+from harnesstrain.store.base import (
+    Bumped,
+    CacheStats,
+    Collected,
+    Finding,
+    Holder,
+    RunSummary,
+    SchemaState,
+    Shrunk,
+    Upgraded,
+)
 from harnesstrain.store.engine import Database, server_database, sqlite_database
 from harnesstrain.store.shelf import Shelf
 
@@ -56,8 +67,7 @@ class Store(Shelf):
     def __init__(self, places: Places, database: Database) -> None:
         super().__init__(database)
         self.places = places
-        self._cache: caches.Cache | None = None
-        self._cache_database: Database | None = None
+        self._caches: caches.Caches | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -107,10 +117,9 @@ class Store(Shelf):
     def close(self) -> None:
         """Write statistics and let go of the files.  May be called twice."""
         with self._lock:
-            if self._cache is not None and self._cache_database is not None:
-                self._cache.flush()
-                self._cache_database.close()
-                self._cache = self._cache_database = None
+            if self._caches is not None:
+                self._caches.close()
+                self._caches = None
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -124,11 +133,15 @@ class Store(Shelf):
     def commit_rollout(self, rollout: Rollout, trace: Trace | None) -> Rollout:
         """Commit one attempt: its trace file first, then its row.  Returns what is committed, trace digest filled in.
 
+        What it put into the caches is written before, so that no committed attempt has to be made again for them.
         The first commit of an id counts; the same measurement again changes nothing.  Raises NotFound (unknown run),
         StoreCorrupt (another measurement under this id), Prerequisite (disk full; nothing was committed).
         """
         from harnesstrain.store import tracefolder
 
+        opened = self._caches
+        if opened is not None:
+            opened.pending.flush_entries()
         return tracefolder.commit(self._database, self.places.traces, rollout, trace)
 
     def rollouts(self, run_id: str) -> list[Rollout]:
@@ -167,17 +180,32 @@ class Store(Shelf):
 
     def llm_cache(self) -> LlmCache:
         """The llm cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
-        return caches.StoredLlmCache(self._opened_cache())
+        return self._opened_caches().llm
+
+    def step_cache(self) -> StepCache:
+        """The step cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
+        return self._opened_caches().step
+
+    def verify_cache(self) -> VerifyCache:
+        """The verify cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
+        return self._opened_caches().verify
 
     def cache_stats(self) -> list[CacheStats]:
-        """Sizes and hit rates of every cache."""
-        return [self._opened_cache().stats()]
+        """Sizes, hit rates and epochs of the caches: llm, step, verify."""
+        return self._opened_caches().stats()
 
-    def cache_gc(self, max_bytes: int) -> int:
-        """Remove the least recently used entries until a cache's values fit `max_bytes`.  Returns how many went."""
+    def cache_gc(self, max_bytes: int, *, dry_run: bool = False) -> list[Shrunk]:
+        """Remove entries of older epochs, then the least recently used, until each cache's values fit `max_bytes`."""
         if max_bytes < 0:
             raise UsageError("a cache cannot be smaller than nothing", hint="give bytes >= 0")
-        return self._opened_cache().shrink(max_bytes)
+        return self._opened_caches().shrink(max_bytes, dry_run=dry_run)
+
+    def cache_bump(self, names: Sequence[str], *, dry_run: bool = False) -> list[Bumped]:
+        """Put all entries of the named caches out of reach by raising their epoch.
+
+        Another process that is at work goes on with the epoch that it started with.  Raises UsageError: no such cache.
+        """
+        return self._opened_caches().bump(names, dry_run=dry_run)
 
     def lease(self, name: str, *, ttl: float = leases.TTL, purpose: str = "") -> AbstractContextManager[leases.Lease]:
         """Hold lease `name` for a block.  Raises Busy with the holder and its age."""
@@ -195,9 +223,8 @@ class Store(Shelf):
         """Remove files that nothing names and that are older than `grace` seconds, and stale leases."""
         return gc.collect(self._database, self.places.traces, self.places.blobs, grace)
 
-    def _opened_cache(self) -> caches.Cache:
+    def _opened_caches(self) -> caches.Caches:
         with self._lock:
-            if self._cache is None:
-                self._cache_database = caches.open_cache(self.places.cache)
-                self._cache = caches.Cache(self._cache_database, caches.LLM)
-            return self._cache
+            if self._caches is None:
+                self._caches = caches.Caches(self.places.cache)
+            return self._caches

@@ -6,6 +6,7 @@ a row cannot be dropped, changed or moved to another run without the chain showi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,11 @@ from harnesstrain.core.errors import NotFound, StoreCorrupt
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.rollout import Rollout
 from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.task import Panel
 from harnesstrain.store import records, schema
 from harnesstrain.store.base import CompletedRun, RunSummary
 from harnesstrain.store.engine import Database
-from harnesstrain.store.kinds import ROLLOUT, RUN
+from harnesstrain.store.kinds import PANEL, ROLLOUT, RUN
 from harnesstrain.store.payloads import encode, fields_of, payload_digest
 
 _rollouts = schema.rollouts
@@ -142,7 +144,7 @@ def complete(database: Database, completion: CompletedRun) -> bool:
 
 
 def summaries(database: Database) -> list[RunSummary]:
-    """Every run in numbers, oldest first.  Two queries, whatever the number of rollouts; no trace is opened."""
+    """Every run in numbers, oldest first.  A few queries, whatever the number of rollouts; no trace is opened."""
     r = _rollouts
     attempts = (
         sa.select(
@@ -176,17 +178,30 @@ def summaries(database: Database) -> list[RunSummary]:
         counts = {row.run: row for row in connection.execute(counted)}
         completions = {row.run: row.rollouts for row in connection.execute(done)}
         rows = connection.execute(sa.select(t.c.id, t.c.at, t.c.digest, t.c.payload).order_by(t.c.seq)).all()
-    first = {row.id: row.at for row in reversed(rows)}
-    newest = {row.id: row for row in rows}
-    found: list[RunSummary] = []
-    for identifier, row in newest.items():
-        run = records.build(RUN, row)
-        assert isinstance(run, Run)
-        found.append(_summary(run, first[identifier], counts.get(identifier), completions.get(identifier)))
-    return found
+        first = {row.id: row.at for row in reversed(rows)}
+        newest = [records.build(RUN, row) for row in {row.id: row for row in rows}.values()]
+        known = [run for run in newest if isinstance(run, Run)]
+        panels = _panels(connection, {run.panel for run in known if run.early_stop_against is not None})
+    return [
+        _summary(run, first[run.id], counts.get(run.id), completions.get(run.id), _cells(run, panels)) for run in known
+    ]
 
 
-def _summary(run: Run, at: float, count: Any | None, completed_rollouts: int | None) -> RunSummary:
+def _panels(connection: sa.Connection, wanted: Collection[str]) -> dict[str, Panel]:
+    """Panels by digest."""
+    p = schema.panels
+    query = sa.select(p.c.id, p.c.digest, p.c.payload).where(p.c.id.in_(wanted)).order_by(p.c.seq)
+    found = [records.build(PANEL, row) for row in connection.execute(query)] if wanted else []
+    return {panel.digest: panel for panel in found if isinstance(panel, Panel)}
+
+
+def _cells(run: Run, panels: Mapping[str, Panel]) -> int:
+    """Cells, measured or not, of a run that stopped early; else 0."""
+    early = run.early_stop_against is not None and run.panel in panels
+    return len(panels[run.panel].tasks) * len(run.seeds) if early else 0
+
+
+def _summary(run: Run, at: float, count: Any | None, completed_rollouts: int | None, cells: int) -> RunSummary:
     names = ("cells", "solved", "scorable", "attempts", "llm_calls", "actions", "tokens")
     numbers = {name: int(getattr(count, name)) if count is not None else 0 for name in names}
     return RunSummary(
@@ -200,6 +215,7 @@ def _summary(run: Run, at: float, count: Any | None, completed_rollouts: int | N
         at=at,
         complete=completed_rollouts is not None and completed_rollouts == numbers["attempts"],
         recorded_time=float(count.recorded_time) if count is not None else 0.0,
+        not_needed=max(0, cells - numbers["cells"]),
         **numbers,
     )
 

@@ -232,7 +232,7 @@ def test_a_task_that_cannot_run_here_is_said_by_name(project: Callable[..., Proj
 
 def test_caches(trained: Project) -> None:
     ran = trained.ht("cache", "stats")
-    assert shaped(ran.lines[0], r"cache +entries +bytes +hits +misses +broken")
+    assert shaped(ran.lines[0], r"cache +entries +bytes +hits +misses +rate +broken +epoch +outdated")
     assert any(line.startswith("llm") for line in ran.lines)
     assert trained.ht("cache", "gc", "--max-mb", "100", "--dry-run").code == 0
 

@@ -13,7 +13,7 @@ GROUPS = {
     "model": ("pull", "list", "verify"),
     "tasks": ("list", "check", "oracle"),
     "harness": ("check",),
-    "cache": ("stats", "gc"),
+    "cache": ("stats", "gc", "bump"),
     "db": ("check", "upgrade"),
 }
 

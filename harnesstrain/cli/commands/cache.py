@@ -8,12 +8,12 @@ import typer
 
 from harnesstrain.cli import options as opt
 
-app = typer.Typer(help="Caches: stats, gc.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Caches: stats, gc, bump.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("stats")
 def stats(config: opt.Config = None, json: opt.Json = False) -> None:
-    """Entries, bytes, hits and misses of each cache."""
+    """Entries, bytes, look-ups and epoch of each cache: llm (model replies), step (actions), verify (grades)."""
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
     from harnesstrain.cli.tables import columns
@@ -24,9 +24,14 @@ def stats(config: opt.Config = None, json: opt.Json = False) -> None:
         output.emit_list("caches", [one.model_dump(mode="json") | {"rate": one.rate} for one in found])
         return
     rows = [
-        (one.name, str(one.entries), str(one.bytes), str(one.hits), str(one.misses), str(one.broken)) for one in found
+        (
+            *(one.name, str(one.entries), str(one.bytes), str(one.hits), str(one.misses)),
+            *("-" if one.rate is None else f"{one.rate:.1%}", str(one.broken), str(one.epoch), str(one.outdated)),
+        )
+        for one in found
     ]
-    for line in columns(rows, ("cache", "entries", "bytes", "hits", "misses", "broken")):
+    header = ("cache", "entries", "bytes", "hits", "misses", "rate", "broken", "epoch", "outdated")
+    for line in columns(rows, header):
         output.data(line)
 
 
@@ -37,16 +42,45 @@ def gc(
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """Remove the least recently used entries.  They are measured again when they are needed."""
+    """Remove entries of older epochs, then the least recently used.  They are measured again when they are needed."""
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
 
     with store_only(config=config) as store:
-        if dry_run:
-            over = {one.name: max(0, one.bytes - int(max_mb * 1e6)) for one in store.cache_stats()}
-            output.emit("gc", {"over": over, "dry_run": True}) if json else output.data(
-                ", ".join(f"{name}: {excess} bytes over" for name, excess in over.items())
-            )
-            return
-        gone = store.cache_gc(int(max_mb * 1e6))
-    output.emit("gc", {"entries": gone, "dry_run": False}) if json else output.say(f"{gone} entries removed")
+        gone = store.cache_gc(int(max_mb * 1e6), dry_run=dry_run)
+    entries, size = sum(one.entries for one in gone), sum(one.bytes for one in gone)
+    if json:
+        each = [one.model_dump(mode="json") for one in gone]
+        output.emit("gc", {"entries": entries, "bytes": size, "caches": each, "dry_run": dry_run})
+        return
+    if dry_run:
+        for one in gone:
+            output.data(f"{one.name}: {one.entries} entries, {one.bytes} bytes, {one.outdated} of older epochs")
+        return
+    old = sum(one.outdated for one in gone)
+    output.say(f"{entries} entries removed" + (f", {old} of older epochs" if old else ""))
+
+
+@app.command("bump")
+def bump(
+    cache: Annotated[str, typer.Argument(help="llm, step, verify, or all.")],
+    dry_run: opt.DryRun = False,
+    config: opt.Config = None,
+    json: opt.Json = False,
+) -> None:
+    """Raise a cache's epoch: what it holds is used no more, and goes at the next `ht cache gc`.
+
+    For when something changed that no key can know, such as a service that tasks talk to.
+    """
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import store_only
+
+    with store_only(config=config) as store:
+        names = [one.name for one in store.cache_stats()] if cache == "all" else [cache]
+        raised = store.cache_bump(names, dry_run=dry_run)
+    if json:
+        output.emit_list("bump", [one.model_dump(mode="json") for one in raised], dry_run=dry_run)
+        return
+    for one in raised:
+        line = f"{one.name}: epoch {one.epoch}, {one.outdated} entries out of reach"
+        output.data(line) if dry_run else output.say(line)
