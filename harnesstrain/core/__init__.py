@@ -18,5 +18,6 @@ resources.py    where shipped files lie (migrations, tasksets, bootstrap)
 confinement.py  what an untrusted process may see and use; starting it so
 seccomp.py      the system calls that no confined process needs
 cgroups.py      control groups: bounds for all processes of a confinement together
+packed.py       a directory tree as one file: what a kept state consists of
 launcher.py     the confined process's parent: mounts, limits, dropping root, clean-up
 """

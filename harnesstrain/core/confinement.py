@@ -52,6 +52,8 @@ class Overlay:
     """Directory that keeps the changes (`fs` and `work` are made in it); None: memory of `size_mb`."""
     size_mb: int = 1024
     """Bound of the changes when they live in memory."""
+    start: Path | None = None
+    """Packed tree (`packed.py`) that the changes start with, when they live in memory."""
     heir_of: int | None = None
     """Pid of a running launcher whose changes become the topmost read-only layer of this root."""
 

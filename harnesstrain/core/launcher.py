@@ -26,7 +26,7 @@ else:
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 PR_SET_CHILD_SUBREAPER = 36
-MS_REC, MS_SLAVE = 0x4000, 0x80000
+MS_REC, MS_SLAVE, MS_NOATIME = 0x4000, 0x80000, 0x400
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 OPEN_TREE_CLONE, AT_RECURSIVE, AT_EMPTY_PATH, AT_FDCWD = 1, 0x8000, 0x1000, -100
 MOVE_FROM_FD = 4
@@ -146,19 +146,29 @@ def _mount_overlay(spec: dict[str, Any], opened: list[int], here: str, above: li
     if overlay["upper"] is None:
         changes = f"{here}/changes"
         os.mkdir(changes)
-        _mount("tmpfs", changes, f"size={overlay['size_mb']}m,nr_inodes={INODES},mode=0755")
+        _mount("tmpfs", changes, f"size={overlay['size_mb']}m,nr_inodes={INODES},mode=0755", MS_NOATIME)
     else:
-        changes = f"/proc/self/fd/{opened[-1]}"
+        changes = f"/proc/self/fd/{opened[len(lowers)]}"
     for name in ("fs", "work"):
         os.makedirs(f"{changes}/{name}", exist_ok=True)
         os.chown(f"{changes}/{name}", owner, owner)
+    if overlay["start"]:
+        _fill(f"{changes}/fs", opened[-1], spec["real_root"])
     layers = above + [f"/proc/self/fd/{fd}" for fd in lowers]
-    kept = "" if spec["real_root"] else ",userxattr"
-    options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,index=off{kept}"
+    options = "index=off,metacopy=off," + ("redirect_dir=off" if spec["real_root"] else "userxattr")
+    options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,{options}"
     target = f"{here}/root"
     os.mkdir(target)
     _mount("overlay", target, options)
     return target
+
+
+def _fill(upper: str, state: int, owners: bool) -> None:
+    if TYPE_CHECKING:
+        from harnesstrain.core import packed
+    else:
+        import packed  # beside this file; seldom needed
+    packed.unpack(state, upper, owners)
 
 
 def _stage_place(sources: list[str]) -> str:
@@ -192,6 +202,8 @@ def stage(spec: dict[str, Any]) -> list[str]:
     trees = [_tree(bind["source"], owners, bind["writable"], owner) for bind in binds]
     layers = [*spec["root"]["lowers"], spec["root"]["upper"]] if spec["root"] else []
     opened = [os.open(path, os.O_PATH) for path in layers if path]
+    if spec["root"] and spec["root"]["start"]:
+        opened.append(os.open(spec["root"]["start"], os.O_RDONLY | os.O_NOFOLLOW))
     place = _stage_place([bind["source"] for bind in binds] + [path for path in layers if path])
     if not heir_of:
         _mount("tmpfs", place, "mode=0755,size=64m")
@@ -247,6 +259,8 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> No
         cgroups.write(f"{group}/cgroup.procs", "0")
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, spec["open_files"])
+    if spec["root"]:
+        _limit(resource.RLIMIT_MSGQUEUE, 0)  # state that no file shows
     if spec["file_mb"]:
         _limit(resource.RLIMIT_FSIZE, spec["file_mb"] * MEGABYTE)
     if spec["cpu_seconds"]:

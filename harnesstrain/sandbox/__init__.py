@@ -5,7 +5,9 @@ room that imports docker and dockerfile_parse.
 
 base.py        Sandbox and Session protocols, FileFault
 kinds.py       `open_sandbox(kind)`: local, docker, process, or one of your own
-local.py       overlay layers and bubblewrap on the host's system directories
+local.py       overlay layers and bubblewrap on the host's system directories; local_session.py: one of its sessions
+states.py      states that sessions were sealed in, on disk
+difference.py  what a session changed, as one digest; git_index.py: what a git index says
 rootfs.py      the root filesystem of local
 layers.py      sealed layers on disk, locks
 docker.py      containers of a Docker engine

@@ -19,6 +19,8 @@ from typing import Any
 from harnesstrain.core.errors import Prerequisite
 
 PART = "part-"
+LAYERS = "layers"
+"""Directory of layers, below the cache directory."""
 LOCKS = "locks"
 """Directory of lock files, below the cache directory."""
 

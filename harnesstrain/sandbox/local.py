@@ -9,18 +9,17 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import shlex
+import secrets
 import subprocess
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
 
-from harnesstrain.core import cgroups
+from harnesstrain.core import cgroups, packed
 from harnesstrain.core.confinement import PROGRAMS, Confinement, Overlay, bounds_memory, launch_argv, unavailable
 from harnesstrain.core.digests import digest, digest_tree
 from harnesstrain.core.errors import Prerequisite, SandboxFailure, Unsupported
@@ -28,8 +27,9 @@ from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdent
 from harnesstrain.core.records.task import Environment
 from harnesstrain.sandbox import bundle, dockerfile, pins, rootfs
 from harnesstrain.sandbox.build import copied
-from harnesstrain.sandbox.layers import Layers
-from harnesstrain.sandbox.session import AgentSession
+from harnesstrain.sandbox.layers import LAYERS, Layers
+from harnesstrain.sandbox.local_session import LocalSession
+from harnesstrain.sandbox.states import STATES, States
 from harnesstrain.sandbox.wire import Agent, PipeChannel
 
 BUILDER = 2
@@ -42,8 +42,6 @@ MEMORY_MB, STORAGE_MB = 2048, 1024
 """Bounds when neither the task nor the regime names any."""
 PYTHON = "/usr/bin/python3"
 STARTED_WITHIN = 30.0
-FRESH_PIDS = 0
-"""No process ids to use up: the agent is the first of its namespace, every time."""
 OWN_PROCESSES = 8
 """Processes of the sandbox itself that count against its limit."""
 
@@ -57,8 +55,12 @@ class LocalSandbox:
         if reason:
             raise Prerequisite(f"the local sandbox cannot be used: {reason}", hint="use docker, or install bubblewrap")
         self.network = network
-        self.layers = Layers((cache_dir or user_cache_path("harnesstrain")) / "layers")
-        self._owner = SANDBOX_UID if os.geteuid() == 0 else os.geteuid()
+        cache = cache_dir or user_cache_path("harnesstrain")
+        self.layers = Layers(cache / LAYERS)
+        self.states = States(cache / STATES)
+        self.owner = SANDBOX_UID if os.geteuid() == 0 else os.geteuid()
+        """Host user that is root in a sandbox."""
+        self._newest_first: bool | None = None
         self._starts = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
         self._turn = itertools.count()
         self._open: weakref.WeakSet[LocalSession] = weakref.WeakSet()
@@ -76,6 +78,7 @@ class LocalSandbox:
             network_modes=("none", "host"),
             builds_dockerfile=True,
             forks=True,
+            snapshots=bundle.compiled(PYTHON) is not None,
             pins=("environment", "hostname", "user", "aslr", "pids", "proc", "cpus", "times"),
             notes=tuple(notes),
         )
@@ -99,36 +102,55 @@ class LocalSandbox:
         self._layers_of(environment)
 
     def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> LocalSession:
-        """Start an environment."""
-        if at is not None:
-            raise SandboxFailure(f"no state is kept under {at[:8]}")
+        """Start an environment, or go on from the state `at`, exactly as the session that was sealed would."""
         self.check(environment)
         lowers, facts = self._layers_of(environment)
+        state = self.states.find(at) if at is not None else None
+        if state and state.facts["lowers"] != [lower.parent.name for lower in lowers]:
+            raise SandboxFailure(f"the state kept under {str(at)[:8]} belongs to another environment")
         bounds = limits or Limits()
         confinement = self._confinement(
-            Overlay(lowers=tuple(lowers), size_mb=environment.storage_mb or bounds.storage_mb or STORAGE_MB),
+            Overlay(
+                lowers=tuple(lowers),
+                size_mb=environment.storage_mb or bounds.storage_mb or STORAGE_MB,
+                start=state.path if state else None,
+            ),
             {**facts["env"], **environment.env},
             memory_mb=environment.memory_mb or bounds.memory_mb or MEMORY_MB,
             cpus=environment.cpus or bounds.cpus or 1,
             pids=bounds.pids,
         )
-        session = LocalSession(self, confinement, bounds.output_bytes)
+        try:
+            session = LocalSession(self, confinement, bounds.output_bytes, state.facts["last_pid"] + 1 if state else 0)
+        except SandboxFailure:
+            if at is not None:
+                self.states.drop(at)
+            raise
         session.user = environment.user or facts["user"]
-        session.enter(environment.workdir, facts["workdir"])
+        (session.stand_in if state else session.enter)(environment.workdir, facts["workdir"])
         return session
 
-    def sealed(self, keys: Sequence[str]) -> str | None:  # noqa: ARG002
-        """None: this kind keeps no states."""
-        return None
+    def sealed(self, keys: Sequence[str]) -> str | None:
+        """The first of `keys` whose state is kept."""
+        return self.states.first(keys)
 
     def sweep(self) -> int:
-        """Remove unfinished layers and empty control groups of dead drivers."""
-        return self.layers.sweep() + (cgroups.sweep() if os.geteuid() == 0 else 0)
+        """Remove unfinished layers and states, and empty control groups, of dead drivers."""
+        return self.layers.sweep() + self.states.sweep() + (cgroups.sweep() if os.geteuid() == 0 else 0)
 
     def close(self) -> None:
         """End every open session."""
         for session in list(self._open):
             session.close()
+
+    def names_newest_first(self, stage: Path) -> bool:
+        """Whether memory lists the name that was made last first; `stage`: a session's, where it is tried once."""
+        if self._newest_first is None:
+            scratch = stage / f"order-{secrets.token_hex(4)}"
+            scratch.mkdir()
+            self._newest_first = packed.newest_first(str(scratch))
+            scratch.rmdir()
+        return self._newest_first
 
     # --- layers ---
 
@@ -146,7 +168,7 @@ class LocalSandbox:
         return recipe
 
     def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:
-        base_digest = digest([rootfs.identity(), self._owner])
+        base_digest = digest([rootfs.identity(), self.owner])
         base = self.layers.obtain(base_digest, self._build_base) / "fs"
         recipe = self._recipe(environment)
         facts = {"workdir": recipe.workdir, "env": dict(recipe.env), "user": recipe.user}
@@ -160,7 +182,7 @@ class LocalSandbox:
     def _build_base(self, part: Path) -> dict[str, Any]:
         rootfs.generate(part / "fs")
         if os.geteuid() == 0:
-            rootfs.hand_over(part / "fs", self._owner)
+            rootfs.hand_over(part / "fs", self.owner)
         return {"kind": "base"}
 
     def _build(self, part: Path, base: Path, recipe: dockerfile.Recipe, environment: Environment) -> dict[str, Any]:
@@ -208,7 +230,7 @@ class LocalSandbox:
             pids=pids + OWN_PROCESSES,
             cpus=None if cpus == count else min(cpus, count),
             cpu_list=tuple(usable[(first + number) % len(usable)] for number in range(count)),
-            uid=self._owner,
+            uid=self.owner,
             inner_uid=0,
             uids=SANDBOX_UIDS,
             capabilities=CAPABILITIES,
@@ -220,8 +242,11 @@ class LocalSandbox:
         path = Path("/etc/resolv.conf")
         return {str(path): path.read_text()} if self.network == "host" and path.is_file() else {}
 
-    def start(self, confinement: Confinement) -> Agent:
-        """Start an agent in `confinement`.  Raises SandboxFailure."""
+    def start(self, confinement: Confinement, first_pid: int = 0) -> Agent:
+        """Start an agent in `confinement`.  `first_pid`: of its first command; 0: what follows the agent's own.
+
+        Raises SandboxFailure.
+        """
         with self._starts:
             try:
                 process = subprocess.Popen(
@@ -235,43 +260,8 @@ class LocalSandbox:
                 raise SandboxFailure(f"the sandbox could not be started: {error}") from error
             agent = Agent(PipeChannel(process))
             try:
-                agent.ready(bundle.message(PYTHON), FRESH_PIDS, STARTED_WITHIN)
+                agent.ready(bundle.message(PYTHON), first_pid, STARTED_WITHIN)
             except BaseException:
                 agent.close()
                 raise
             return agent
-
-
-class LocalSession(AgentSession):
-    """One running local environment."""
-
-    def __init__(self, sandbox: LocalSandbox, confinement: Confinement, output_bytes: int) -> None:
-        self._sandbox = sandbox
-        self._confinement = confinement
-        agent = sandbox.start(confinement)
-        super().__init__(agent, output_bytes)
-        channel = agent.channel
-        assert isinstance(channel, PipeChannel)
-        self.launcher = channel.process.pid
-        """Host process id of the launcher, whose mount namespace holds the changes."""
-        sandbox._open.add(self)
-
-    def is_directory(self, path: str) -> bool:
-        """Whether `path` is a directory, or a link to one."""
-        return self.run(f"test -d {shlex.quote(path)}").exit_code == 0
-
-    def fork(self) -> LocalSession:
-        """A copy of this state in a fresh sandbox; nothing is copied.  This session is sealed: it can only be read.
-
-        A fork holds files only: processes that still run are ended first.
-        """
-        if self._closed:
-            raise SandboxFailure("the sandbox session is closed")
-        root = self._confinement.root
-        assert root is not None
-        self.agent.kill()
-        heir = replace(root, upper=None, heir_of=self.launcher)
-        self.sealed = True
-        fork = LocalSession(self._sandbox, replace(self._confinement, root=heir), self.output_bytes)
-        fork.workdir, fork.user = self.workdir, self.user
-        return fork

@@ -24,12 +24,16 @@ class AgentSession:
         self.sealed = False
         self._closed = False
 
+    def stand_in(self, wanted: str | None, own: str) -> None:
+        """Set the working directory: the task's, else the image's own.  It may be missing."""
+        self.workdir = posixpath.normpath(posixpath.join("/", wanted or own))
+
     def enter(self, wanted: str | None, own: str) -> None:
         """Set the working directory: the task's, made if missing, else the image's own.
 
         Raises SandboxFailure, the session closed, when it cannot be made.
         """
-        self.workdir = posixpath.normpath(posixpath.join("/", wanted or own))
+        self.stand_in(wanted, own)
         try:
             if self.workdir != "/":
                 self.agent.put(self.workdir, (), replace=False)

@@ -12,6 +12,7 @@ words, then the bytes whose lengths it names.  One request at a time; the end of
   PUT replace path, then entries         -> OK 0                         | ERR …
   KILL                                   -> OK n, then how many processes stay
   OTHERS                                 -> OK n, then how many processes live besides the agent
+  SETTLED                                -> OK n, then "processes last_pid shared_memory"; the Python agent only
   OWN path                               -> OK 0; the directory is removed when the agent ends
 
 Entries of PUT, each a line and its bytes: `D mode path`, `F mode path data`, `L path target`; a line `.` ends them.

@@ -42,7 +42,7 @@ class Seen:
         """Raises OSError when it is gone."""
         with open(f"/proc/{pid}/stat", "rb") as file:
             rest = file.read().rpartition(b")")[2].split()
-        self.alive = rest[0] not in (b"Z", b"X")
+        self.alive = rest[0] not in (b"Z", b"X") or int(rest[17]) > 1  # a main thread may end before the others
         self.parent = int(rest[1])
         self.tick = int(rest[19])
 
@@ -93,9 +93,31 @@ def reap() -> bool:
         ENDED[pid] = status
 
 
+def last_pid() -> int:
+    """The process id that was given last in this sandbox; -1 where the kernel does not say."""
+    try:
+        with open("/proc/sys/kernel/ns_last_pid", "rb") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return -1
+
+
 def burn_pids(base: int) -> None:
-    """Use up process ids below `base`, so that the first command always gets `base`."""
-    import threading  # slow to import, seldom needed
+    """Use up process ids below `base`, so that the next process gets `base`."""
+    import ctypes
+
+    library, thread, nothing = ctypes.CDLL(None), ctypes.c_ulong(), ctypes.c_void_p()
+    last = last_pid()
+    if last < 0:
+        _burn_slowly(base)
+        return
+    for _ in range(base - 1 - last):
+        library.pthread_create(ctypes.byref(thread), nothing, library.getpid, nothing)
+        library.pthread_join(thread, nothing)
+
+
+def _burn_slowly(base: int) -> None:
+    import threading
 
     used = [0]
 
@@ -106,3 +128,12 @@ def burn_pids(base: int) -> None:
         thread = threading.Thread(target=note)
         thread.start()
         thread.join()
+
+
+def shares_memory() -> bool:
+    """Whether a System V object exists: content that no file shows and no process needs to hold."""
+    for name in ("shm", "sem", "msg"):
+        with contextlib.suppress(OSError), open(f"/proc/sysvipc/{name}", "rb") as file:
+            if len(file.readlines()) > 1:
+                return True
+    return False

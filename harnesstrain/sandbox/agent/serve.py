@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from harnesstrain.sandbox.agent import files
 from harnesstrain.sandbox.agent.command import LIBC, LINUX, PR_SET_DUMPABLE, Command, Request
-from harnesstrain.sandbox.agent.processes import burn_pids, kill_all, others, reap
+from harnesstrain.sandbox.agent.processes import burn_pids, kill_all, last_pid, others, reap, shares_memory
 from harnesstrain.sandbox.agent.stream import CHUNK, End, Fault, Stream
 
 VERSION = 1
@@ -65,6 +65,7 @@ class Agent:
             b"PUT": self.put,
             b"KILL": self.kill,
             b"OTHERS": self.others,
+            b"SETTLED": self.settled,
             b"OWN": self.own,
         }
         while True:
@@ -147,6 +148,11 @@ class Agent:
     def others(self) -> None:
         """How many processes live besides the agent."""
         self.done(b"%d" % (len(others()) if reap() else 0))
+
+    def settled(self) -> None:
+        """What a copy of the files would lack: living processes, the last process id, shared memory."""
+        left = len(others()) if reap() else 0
+        self.done(b"%d %d %d" % (left, last_pid(), shares_memory()))
 
     def own(self, n_path: int) -> None:
         """A directory that ends with the agent."""
