@@ -49,11 +49,19 @@ An error answer is `{"code": int, "message": str, "data": {"kind": str, ..}}`.  
     -32005   episode_over       EpisodeOver        data: reason
 
 How a harness ends: `submit`, then exit 0.  Exit 0 without `submit` means that it gave up.  Any other exit is a crash.
+
+The capability `trace`: `initialize` may be answered with `trace: {files: {PATH: [[first, last, when], ..]}}`, the lines
+of the harness's own files that are new in it.  A harness that can then adds `ran: ["PATH:FIRST", ..]` to its requests,
+beside `params`: those that ran since the request before.  `when` is `run`; `import`: also when the module was imported
+already; `call`: when the function that starts at `first` is entered.  No lines: told as `PATH` when the file is opened,
+or the directory listed (`a/b/`).  What ran since the last request goes into a message without id, of the method `ran`.
 """
 
 from __future__ import annotations
 
+import atexit
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -202,7 +210,7 @@ class Episode:
         """Speak over two binary streams and introduce ourselves.  Raises ProtocolError when the driver refuses."""
         self._wire = _Wire(source, sink)
         self._conversations = _Conversations()
-        hello = {"protocol": PROTOCOL, "sdk": {"name": NAME, "version": VERSION}, "capabilities": []}
+        hello = {"protocol": PROTOCOL, "sdk": {"name": NAME, "version": VERSION}, "capabilities": ["trace"]}
         answer = self._call("initialize", **hello)
         if answer.get("protocol") != PROTOCOL:
             raise ProtocolError(f"the driver speaks protocol {answer.get('protocol')!r}, not {PROTOCOL}")
@@ -210,6 +218,9 @@ class Episode:
         limits = task.get("budgets") or {}
         budgets = Budgets(*(limits.get(name) for name in ("steps", "tokens", "seconds", "max_tokens")))
         self.task = Task(task["instruction"], task["workdir"], task["model"], int(task["context_length"]), budgets)
+        if "trace" in answer:
+            atexit.register(self._wire.leave)
+            _WITNESS.start(answer["trace"]["files"])
 
     def complete(
         self,
@@ -308,7 +319,7 @@ class _Wire:
             if self._closed is not None:
                 raise EpisodeOver(self._closed)
             number = self._last + 1
-            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params, **_WITNESS.news()}
             line = json.dumps(request, allow_nan=False, separators=(",", ":")) + "\n"
             self._last = number
             self._waiting[number] = answer
@@ -328,6 +339,14 @@ class _Wire:
         """Let every later call raise EpisodeOver."""
         with self._lock:
             self._closed = self._closed or reason
+
+    def leave(self) -> None:
+        """Tell what ran since the last request."""
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            news = _WITNESS.news() if self._closed is None else {}
+            if news:
+                self._sink.write(json.dumps({"jsonrpc": "2.0", "method": "ran", **news}).encode("ascii") + b"\n")
+                self._sink.flush()
 
     def _listen(self) -> None:
         try:
@@ -398,3 +417,130 @@ def _failure(error: Mapping[str, Any]) -> BaseException:
     if kind == "episode_over":
         return EpisodeOver(str(data.get("reason", "closed")))
     return _KINDS.get(kind, ProtocolError)(str(error.get("message", "")), kind, data)
+
+
+class _Witness:
+    """Which changed lines ran and which changed files were read.  Nothing is watched before the driver says what.
+
+    A module of the harness that ran before this file was imported may have read anything: then all data files count.
+    """
+
+    TOOL = 4  # of sys.monitoring
+
+    def __init__(self) -> None:
+        self._root = os.getcwd()  # noqa: PTH109
+        self._early = any(self._defines(module) for module in list(sys.modules.values()))
+        self._read: set[str] = set()  # files and directories, until it is known which matter
+        self._lines: dict[str, dict[int, str]] = {}  # by the file name of a code object, then by line
+        self._calls: dict[str, dict[int, str]] = {}  # likewise, by the first line of a function
+        self._left: set[str] = set()  # what did not happen yet
+        self._news: list[str] = []  # what happened and was not told
+        self._asked = False
+        self._monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
+        sys.addaudithook(self._hear)
+
+    def start(self, files: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """Watch from now on.  What is past counts: modules that are loaded, files that were read."""
+        self._asked = True
+        imported = {self._place(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+        past = []
+        for path, watches in files.items():
+            for first, last, when in watches:
+                name = f"{path}:{first}"
+                for place in (os.path.join(self._root, path), path):  # noqa: PTH118
+                    kind = self._calls if when == "call" else self._lines
+                    self._lines.setdefault(place, {})
+                    kind.setdefault(place, {}).update(dict.fromkeys(range(first, last + 1), name))
+                self._left.add(name)
+                past += [name] if when == "import" and path in imported else []
+            if not watches:
+                self._left.add(path)
+                past += [path] if self._early or path in self._read else []
+        for name in past:
+            self._happened(name)
+        if self._lines and self._left:
+            self._watch()
+
+    def news(self) -> dict[str, list[str]]:
+        """What happened since it was last asked for, as a member of a request."""
+        told = self._news[:]
+        del self._news[: len(told)]
+        return {"ran": told} if told else {}
+
+    def _watch(self) -> None:
+        tools = self._monitoring
+        if tools and tools.get_tool(self.TOOL) is None:
+            tools.use_tool_id(self.TOOL, NAME)
+            tools.register_callback(self.TOOL, tools.events.PY_START, self._started)
+            tools.register_callback(self.TOOL, tools.events.LINE, self._reached)
+            tools.set_events(self.TOOL, tools.events.PY_START)
+        else:
+            self._monitoring = None
+            threading.settrace(self._called)
+            sys.settrace(self._called)
+        frame = sys._getframe()
+        while frame:  # whoever is running already
+            if self._monitoring:
+                self._started(frame.f_code, 0)
+            else:
+                frame.f_trace = self._called(frame, "call", None)
+            frame = frame.f_back  # type: ignore[assignment]
+
+    def _started(self, code: Any, offset: int) -> Any:
+        if self._enters(code):
+            self._monitoring.set_local_events(self.TOOL, code, self._monitoring.events.LINE)
+        return self._monitoring.DISABLE
+
+    def _reached(self, code: Any, line: int) -> Any:
+        self._happened(self._lines[code.co_filename].get(line, ""))
+        return self._monitoring.DISABLE
+
+    def _called(self, frame: Any, event: str, arg: Any) -> Any:
+        return self._stepped if self._enters(frame.f_code) else None
+
+    def _stepped(self, frame: Any, event: str, arg: Any) -> Any:
+        if event == "line":
+            self._happened(self._lines[frame.f_code.co_filename].get(frame.f_lineno, ""))
+        return self._stepped
+
+    def _enters(self, code: Any) -> bool:
+        """Whether the lines of `code` matter."""
+        lines = self._lines.get(code.co_filename)
+        if lines is None:
+            return False
+        if code.co_name != "<module>":
+            self._happened(self._calls.get(code.co_filename, {}).get(code.co_firstlineno, ""))
+        return not self._left.isdisjoint(lines.values())
+
+    def _happened(self, name: str) -> None:
+        if name in self._left:
+            self._left.discard(name)
+            self._news.append(name)
+            if not self._monitoring and not any(":" in left for left in self._left):
+                threading.settrace(None)
+                sys.settrace(None)
+
+    def _hear(self, event: str, args: Sequence[Any]) -> None:
+        if event in ("open", "os.listdir", "os.scandir"):
+            path = self._place(args[0])
+            if path:
+                path += "" if event == "open" else "/"
+                self._happened(path)
+                if not self._asked:
+                    self._read.add(path)
+
+    def _place(self, path: Any) -> str:
+        """A path as the driver names it; empty when it is not one of the harness's."""
+        if not isinstance(path, (str, bytes)):
+            return ""
+        path = os.path.normpath(os.path.join(self._root, os.fsdecode(path)))  # noqa: PTH118
+        return path[len(self._root) + 1 :] if path.startswith(self._root + os.sep) else ""
+
+    def _defines(self, module: Any) -> bool:
+        """Whether a module of the harness has done more than import others."""
+        if getattr(module, "__name__", __name__) == __name__ or not self._place(getattr(module, "__file__", None)):
+            return False
+        return any(name[:2] != "__" and not isinstance(value, type(sys)) for name, value in list(vars(module).items()))
+
+
+_WITNESS = _Witness()

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.harness import Changes
 from harnesstrain.core.records.llm import Reply
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.harness.wire import CallRefused, ErrorKind, Id, malformed, pack, quote, unpack
@@ -21,6 +22,12 @@ VERSION = 1
 
 MAX_DEPTH = 64
 """Levels of nesting in params."""
+
+MAX_RAN, MAX_NAME = 10_000, 1000
+"""Names in one `ran`, and characters of each."""
+
+LAST_WORDS = "ran"
+"""The method of a message without id: what ran after the last request."""
 
 WireBytes = Annotated[bytes, PlainValidator(unpack), PlainSerializer(pack)]
 
@@ -70,6 +77,7 @@ class Initialize(Params):
     protocol: int
     sdk: Sdk
     capabilities: tuple[str, ...] = Field(default=(), strict=False)
+    """`trace`: it can tell which changed lines ran."""
 
 
 class Messages(Params):
@@ -219,6 +227,25 @@ def read_call(message: Mapping[str, Any]) -> Call:
         raise CallRefused(request, ErrorKind.BAD_PARAMS, f"{method}: {error}") from error
 
 
+def take_ran(message: dict[str, Any]) -> tuple[str, ...]:
+    """The member `ran` of a message, taken out of it: the changed code that ran since the message before.
+
+    Raises PolicyFailure when it is no list of names.
+    """
+    given = message.pop("ran", [])
+    if not isinstance(given, list) or len(given) > MAX_RAN:
+        malformed(message, f"its `ran` is no list of at most {MAX_RAN} names")
+    for name in given:
+        if not isinstance(name, str) or len(name) > MAX_NAME or not name.isprintable():
+            malformed(message, f"a name in its `ran` is no printable text of at most {MAX_NAME} characters")
+    return tuple(given)
+
+
+def says_nothing_else(message: Mapping[str, Any]) -> bool:
+    """Whether a message without its `ran` is empty: the last one of a harness that ends without a request."""
+    return "id" not in message and message.get("method") == LAST_WORDS
+
+
 class BudgetView(Record):
     """What a harness is told about its budgets.  None: no limit told."""
 
@@ -244,11 +271,15 @@ class TaskView(Record):
     budgets: BudgetView = Field(default_factory=BudgetView)
 
 
-def initialize_result(task: TaskView) -> dict[str, Any]:
-    """The result of `initialize`."""
+def initialize_result(task: TaskView, changes: Changes | None = None) -> dict[str, Any]:
+    """The result of `initialize`.  `changes`: what the harness is to watch; only for one that says that it can."""
     view = task.model_dump(mode="json")
     view["budgets"] = {name: value for name, value in view["budgets"].items() if value is not None}
-    return {"protocol": VERSION, "task": view}
+    result: dict[str, Any] = {"protocol": VERSION, "task": view}
+    if changes is not None:
+        files = {path: [[one.first, one.last, one.when] for one in lines] for path, lines in changes.files.items()}
+        result["trace"] = {"files": files}
+    return result
 
 
 def complete_result(reply: Reply, handle: str) -> dict[str, Any]:

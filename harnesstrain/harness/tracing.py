@@ -8,6 +8,9 @@ Those would make every flip look caused by the change, so they count where they 
 * a module-level import, constant or class whose names occur in no other file counts when a line that mentions one of
   them runs; any other module-level statement when its module is imported;
 * comments and docstrings never count.
+
+A file that is no Python counts when it is opened, and one that was added or taken away also when its directory is
+listed (`prompts/examples/`).
 """
 
 from __future__ import annotations
@@ -38,9 +41,12 @@ def changes(git: Git, base: str, commit: str) -> Changes | None:
         return None
     files: dict[str, tuple[Watch, ...]] = {}
     sources = _sources(git, commit) if any(path.endswith(".py") for path in paths) else {}
+    came_or_went = {one.path for one in changed if one.status in ("A", "D")}
     for path in sorted(paths):
         if not path.endswith(".py"):
             files[path] = ()
+            if path in came_or_went:
+                files[path.rpartition("/")[0] + "/"] = ()
         elif path in tree:
             others = "\n".join(text for name, text in sources.items() if name != path)
             lines = _changed_lines(git, base, commit, path)
@@ -206,4 +212,5 @@ def _span(node: ast.stmt | ast.expr) -> range:
 
 
 def _end(node: ast.AST) -> int:
-    return int(getattr(node, "end_lineno", None) or getattr(node, "lineno", 0))
+    end: int | None = getattr(node, "end_lineno", None)
+    return end if end is not None else 0

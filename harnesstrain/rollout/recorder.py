@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from harnesstrain.core.digests import digest, roll
 from harnesstrain.core.records.rollout import Source, Step, StepKind
@@ -21,6 +22,8 @@ class Recorder:
         self._next = 0
         self._lock = threading.Lock()
         self._chain = CHAIN_START
+        self._ran: list[str] = []
+        self._ran_at: dict[int, tuple[str, ...]] = {}
         self.valid = 0
         self.noted = 0
 
@@ -29,7 +32,15 @@ class Recorder:
         with self._lock:
             index = self._next
             self._next += 1
+            if self._ran:
+                self._ran_at[index] = tuple(self._ran)
+                self._ran.clear()
             return index
+
+    def ran(self, names: Sequence[str]) -> None:
+        """Keep what a message says about the changed code that ran before it: it belongs to the next step."""
+        with self._lock:
+            self._ran.extend(names)
 
     def add(self, step: Step) -> None:
         """Record an answered step."""
@@ -52,7 +63,15 @@ class Recorder:
     def steps(self) -> tuple[Step, ...]:
         """All answered steps, by index."""
         with self._lock:
-            return tuple(self._steps[index] for index in sorted(self._steps))
+            found = [self._steps[index] for index in sorted(self._steps)]
+            if not self._ran_at and not self._ran:
+                return tuple(found)
+            return tuple(self._told(step, last=step is found[-1]) for step in found)
+
+    def _told(self, step: Step, *, last: bool) -> Step:
+        """A step with what ran before it, and after it when it is the last one."""
+        after = tuple(self._ran) if last else ()
+        return step.model_copy(update={"ran": self._ran_at.get(step.index, ()), "ran_after": after})
 
     @property
     def cached(self) -> int:

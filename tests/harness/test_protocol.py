@@ -178,7 +178,7 @@ def test_the_sdk_and_the_driver_mean_the_same() -> None:
     driver.close()
     params = [seen.params for seen in driver.seen]
     assert params == [
-        protocol.Initialize(protocol=1, sdk=protocol.Sdk(name="ht_sdk", version=sdk.VERSION)),
+        protocol.Initialize(protocol=1, sdk=protocol.Sdk(name="ht_sdk", version=sdk.VERSION), capabilities=("trace",)),
         protocol.Complete(
             messages=protocol.Messages.model_validate(first),
             tools=({"type": "function"},),

@@ -1,7 +1,10 @@
-"""`python -m agent`: serve one episode on stdin and stdout."""
+"""`python -m agent`: serve one episode on stdin and stdout.
 
+The SDK comes first, so that it sees which files the other modules read.
+"""
+
+import ht_sdk
 from agent.loop import solve
-from ht_sdk import serve
 
 if __name__ == "__main__":
-    serve(solve)
+    ht_sdk.serve(solve)

@@ -56,4 +56,4 @@ class Changes(Record):
     base: str
     """The commit it is compared with."""
     files: dict[str, tuple[Watch, ...]]
-    """By path.  A file that is no Python counts when it is opened: no lines."""
+    """By path.  A file that is no Python counts when it is opened, a directory (`a/b/`) when it is listed: no lines."""
