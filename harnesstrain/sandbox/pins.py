@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-VERSION = "1"
+VERSION = "2"
 
 HOSTNAME = "sandbox"
 PID_BASE = 100
@@ -31,6 +31,11 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_AUTHOR_DATE": "@0 +0000",
         "GIT_COMMITTER_DATE": "@0 +0000",
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "core.trustctime",
+        "GIT_CONFIG_VALUE_0": "false",
+        "GIT_CONFIG_KEY_1": "core.checkStat",
+        "GIT_CONFIG_VALUE_1": "minimal",
         "SOURCE_DATE_EPOCH": "0",
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -43,7 +48,10 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         "NO_COLOR": "1",
     }
 )
-"""Variables of every command.  A task's own settings win over them."""
+"""Variables of every command.  A task's own settings win over them.
+
+git compares files by time of change and size alone: a copy of an environment differs in the rest, which git would show.
+"""
 
 
 def proc_files(cpus: int, memory_mb: int) -> dict[str, str]:
