@@ -19,6 +19,9 @@ from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.measure.trust import Ceiling, vetted
 from harnesstrain.rollout.bench import Bench
 
+READING, WRITING = ("on", "read"), ("on", "write")
+"""Values of the setting measure.cache under which caches are read, and written."""
+
 
 @dataclass(frozen=True)
 class Devices:
@@ -65,6 +68,7 @@ def open_devices(context: Context) -> Devices:
             budgets=settings.budgets.record(),
             grading=settings.measure.grading,
         )
+        use = context.settings.measure.cache
         bench = Bench(
             model=_cached(context, within),
             sandbox=sandbox,
@@ -72,6 +76,10 @@ def open_devices(context: Context) -> Devices:
             limits=regime.limits,
             isolated=not settings.sandbox.allow_unisolated,
             model_deadline=settings.llm.deadline,
+            step_cache=context.store.step_cache() if use != "off" else None,
+            verify_cache=context.store.verify_cache() if use != "off" else None,
+            cache_read=use in READING,
+            cache_write=use in WRITING,
         )
         devices = Devices(
             bench=bench,
@@ -89,8 +97,8 @@ def _cached(context: Context, model: Model) -> CachedModel:
     return CachedModel(
         model,
         context.store.llm_cache() if use != "off" else None,
-        read=use in ("on", "read"),
-        write=use in ("on", "write"),
+        read=use in READING,
+        write=use in WRITING,
     )
 
 
