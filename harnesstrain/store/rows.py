@@ -44,7 +44,7 @@ _AS_IT_IS = (
     "note",
     "error",
 )
-_MAPPED = {*_AS_IT_IS, "index", "kind", "source", "messages", "usage", "content", "stdout", "stderr"}
+_MAPPED = {*_AS_IT_IS, "index", "kind", "source", "messages", "usage", "content", "stdout", "stderr", "ran"}
 _UNMAPPED = set(Step.model_fields) - _MAPPED
 
 
@@ -165,6 +165,8 @@ def _step_row(step: Step) -> Row:
         value = getattr(step, name)
         if value is not None:
             row[name] = value
+    if step.ran:
+        row["ran"] = list(step.ran)
     if step.usage is not None:
         row["prompt_tokens"], row["cached_tokens"] = step.usage.prompt, step.usage.cached
         row["completion_tokens"], row["reasoning_tokens"] = step.usage.completion, step.usage.reasoning
@@ -195,6 +197,8 @@ def _step(row: Row, names: tuple[str, ...]) -> Step:
         exact["stdout"] = b64decode(exact["stdout"])
     fields: dict[str, Any] = {name: row[name] for name in _AS_IT_IS if name in row}
     encoding = row.get("encoding", "utf-8")
+    if "ran" in row:
+        fields["ran"] = tuple(row["ran"])
     if "text" in row:
         if row["kind"] == StepKind.LLM.value:
             fields["content"] = row["text"]

@@ -55,6 +55,8 @@ def steps(draw: st.DrawFn, index: int, known: list[str]) -> Step:
         live_only=draw(st.booleans()),
         note=draw(maybe_text),
         error=draw(maybe_text),
+        ran=tuple(draw(st.lists(text, max_size=3))),
+        ran_after=tuple(draw(st.lists(text, max_size=3))),
     )
 
 

@@ -12,6 +12,7 @@ from harnesstrain.core.errors import HtError, NotFound, StoreCorrupt
 from harnesstrain.core.records.rollout import Outcome, Rollout, Trace
 from harnesstrain.core.records.run import Run
 from harnesstrain.store import Store
+from harnesstrain.store import traces as layout
 from tests.store.making import a_rollout, a_trace, recorded, said
 
 
@@ -57,6 +58,25 @@ def test_completion_moves_traces_into_one_file_and_loses_nothing(store: Store, f
     store.complete_run(run.id)
     assert len(parquet(folder)) == 1
     assert {identifier: store.trace(identifier) for identifier in traces} == traces
+    assert store.fsck() == []
+
+
+def test_traces_written_before_a_column_was_added_are_read_and_compacted(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(store)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(layout, "SCHEMA", layout.SCHEMA.remove(layout.SCHEMA.get_field_index("ran")))
+        old = committed(store, run, 2)
+    newer = a_rollout(run, "task-2")
+    trace = a_trace(newer)
+    steps = (trace.steps[0].model_copy(update={"ran": ("agent/loop.py:3",)}), *trace.steps[1:])
+    new = {newer.id: trace.model_copy(update={"steps": steps})}
+    store.commit_rollout(newer, new[newer.id])
+    assert {identifier: store.trace(identifier) for identifier in old | new} == old | new
+    store.complete_run(run.id)
+    assert len(parquet(folder)) == 1
+    assert {identifier: store.trace(identifier) for identifier in old | new} == old | new
     assert store.fsck() == []
 
 
