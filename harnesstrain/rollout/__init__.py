@@ -17,6 +17,7 @@ dialogue.py      answers the harness until it submits, ends or has spent a budge
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
 reexecution.py   a recorded action chain again, in a fresh environment
+playback.py      a recorded rollout again for its harness: the same requests and actions?
 evidence.py      what is kept of two outputs that differ
 oracle.py        a reference solution, or nothing, graded: is the task sound?
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.sandbox import RunResult
@@ -52,11 +51,11 @@ def difference(recorded: RunResult, observed: RunResult, command: str) -> Differ
     )
 
 
-def unified(before: str, after: str, names: Sequence[str] = ("recorded", "observed")) -> str:
-    """A unified diff of two texts, at most DIFF_LINES lines of at most 400 characters."""
+def unified(before: str, after: str, *, seen: str = "observed") -> str:
+    """A unified diff of two texts, bounded in lines and in their length.  `seen`: the other side's name."""
     lines = [
         line.rstrip("\n")[:400]
-        for line in difflib.unified_diff(before.splitlines(), after.splitlines(), *names, n=2, lineterm="")
+        for line in difflib.unified_diff(before.splitlines(), after.splitlines(), "recorded", seen, n=2, lineterm="")
     ]
     more = [f"… {len(lines) - DIFF_LINES} lines more"] if len(lines) > DIFF_LINES else []
     return "\n".join(lines[:DIFF_LINES] + more)

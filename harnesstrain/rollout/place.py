@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import InfraFailure
@@ -47,6 +47,19 @@ class Graded:
 
     entry: GradeEntry
     cached: bool
+
+
+class Surroundings(Protocol):
+    """What a dialogue needs of the place it happens in."""
+
+    def workdir(self) -> str:
+        """Where commands start."""
+
+    def act(self, step: int, action: Action, remaining: float) -> Done:
+        """Answer one action.  `step`: index of its step; `remaining`: recorded seconds the episode has left."""
+
+    def prepare(self) -> None:
+        """The real environment will probably be needed."""
 
 
 class Place:

@@ -95,7 +95,7 @@ def _rule(path: Path, number: int, written: Mapping[str, Any]) -> Rule:
         ) from None
     for what, text in (("pattern", one.pattern), ("command", one.command or "")):
         try:
-            re.compile(text.encode() if what == "pattern" else text, re.MULTILINE)  # type: ignore[call-overload]
+            re.compile(text.encode() if what == "pattern" else text, re.MULTILINE)
         except re.error as error:
             message = f"{label}: {what} is no regular expression: {error}"
             raise _wrong(path, message, "write it between single quotes") from None
