@@ -15,11 +15,13 @@ rows.py      a trace as rows and back
 traces.py    trace files: one per rollout, then one per run
 tracefolder.py  the trace folder and the rows that name its files
 compact.py   many trace files into one
+tables.py    any Parquet file as plain rows
 files.py     durable files: temporary name, fsync, rename
 blobs.py     content-addressed files
 caches.py    the llm, step and verify caches
 cachefile.py   their file, cache.db: layout, epochs, fast look-ups
 pending.py   what they have not written yet
+cacheexport.py  the caches as Parquet
 entries.py   replies, steps and grades as sealed bytes
 leases.py    who is at work, judged when read
 lookup.py    ids from prefixes

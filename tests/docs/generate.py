@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 GROUPS = {
     "model": ("pull", "list", "verify"),
-    "tasks": ("list", "check", "oracle"),
+    "tasks": ("list", "check", "oracle", "grade-log"),
     "harness": ("check",),
-    "cache": ("stats", "gc", "bump"),
+    "cache": ("stats", "gc", "bump", "export"),
     "db": ("check", "upgrade"),
 }
 

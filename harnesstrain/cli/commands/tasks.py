@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harnesstrain.cli import options as opt
 
-app = typer.Typer(help="Tasks and panels: list, check, oracle.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Tasks and panels: list, check, oracle, grade-log.", no_args_is_help=True, rich_markup_mode=None)
 PanelName = Annotated[str | None, typer.Argument(metavar="[PANEL]", help="Panel name, panel file or task directory.")]
 
 
@@ -94,3 +95,14 @@ def oracle(
         as_json=json,
         exit_code=exit_code,
     )
+
+
+@app.command("grade-log")
+def grade_log(
+    rows: Annotated[Path, typer.Option("--rows", metavar="FILE", help="SWE-bench rows: JSON lines or Parquet.")],
+    json: opt.Json = False,
+) -> None:
+    """Grade SWE-bench logs: JSON lines {case, instance_id, log} on stdin, one verdict a line on stdout."""
+    from harnesstrain.cli.grading import grade_lines
+
+    grade_lines(rows, as_json=json)
