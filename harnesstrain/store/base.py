@@ -140,6 +140,18 @@ class Bumped(Record):
     """Entries that this put out of reach."""
 
 
+class Exported(Record):
+    """A cache as a Parquet file."""
+
+    name: str
+    file: Path
+    entries: int
+    broken: int = 0
+    """Entries that could not be read back and were left out."""
+    bytes: int
+    """Size of the file."""
+
+
 class SchemaState(Record):
     """How a store's schema relates to this code."""
 

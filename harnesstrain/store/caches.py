@@ -43,20 +43,20 @@ class Cache(Generic[E]):
     def get(self, key: str) -> E | None:
         """What is recorded for `key`, or None.  Never raises for a damaged entry or file."""
         place = Place(self.name, self._file.epochs[self.name], bytes.fromhex(key))
-        waiting = self._pending.find(place)
-        if waiting is not None:
+        waiting = self._pending.find(place)  # asked first: it may reach the file at any moment
+        try:
+            row = self._file.look_up(self._select, place[1:])
+        except HtError as error:
+            self._file.warn("cannot be read", error)
+            row = None
+        if row is not None:
+            seq, seal, value = row
+        elif waiting is not None:
             seq, seal, value = None, waiting.seal, waiting.value
         else:
-            try:
-                row = self._file.look_up(self._select, place[1:])
-            except HtError as error:
-                self._file.warn("cannot be read", error)
-                row = None
-            if row is None:
-                self._pending.count(self.name, "misses")
-                return None
-            seq, seal, value = row
-        found = self._opened(place, seal, value)
+            self._pending.count(self.name, "misses")
+            return None
+        found = self.opened(*place[1:], seal, value)
         if found is None:
             self._forget(place)
             return None
@@ -69,13 +69,13 @@ class Cache(Generic[E]):
         value = entries.packed(self._encode(entry))
         self._pending.add(place, Sealed(entries.seal(*place, value), value))
 
-    def _opened(self, place: Place, seal: object, value: object) -> E | None:
+    def opened(self, epoch: int, key: bytes, seal: bytes, value: bytes) -> E | None:
         """The entry in a row; None when it is damaged or foreign.  A damaged row may hold any type."""
-        if type(value) is not bytes or seal != entries.seal(*place, value):
-            return None
         try:
+            if seal != entries.seal(self.name, epoch, key, value):
+                return None
             return self._decode(entries.unpacked(value))
-        except ValueError:
+        except (TypeError, ValueError):
             return None
 
     def _forget(self, place: Place) -> None:

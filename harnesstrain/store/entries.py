@@ -22,8 +22,8 @@ PLAIN, ZSTD = b"\0", b"\1"
 WORTH = 256
 """Bytes below which compressing is not tried."""
 
-_LENGTHS = struct.Struct(">IQ")
-"""Of the header and of stdout; stderr is the rest."""
+_LENGTHS = struct.Struct(">III")
+"""Bytes of a step's header, stdout and stderr."""
 _STREAMS = {"result": {"stdout", "stderr"}}
 
 
@@ -79,17 +79,20 @@ def step_bytes(entry: StepEntry) -> bytes:
     """A step as bytes."""
     header = entry.model_dump_json(exclude=_STREAMS).encode("utf-8")
     stdout, stderr = entry.result.stdout, entry.result.stderr
-    return b"".join((_LENGTHS.pack(len(header), len(stdout)), header, stdout, stderr))
+    return b"".join((_LENGTHS.pack(len(header), len(stdout), len(stderr)), header, stdout, stderr))
 
 
 def step_from(value: bytes) -> StepEntry:
     """The step behind `step_bytes`.  Raises ValueError when another version wrote it."""
     try:
-        header, stdout = _LENGTHS.unpack_from(value)
-        body = _LENGTHS.size + header
-        found = json.loads(value[_LENGTHS.size : body])
+        header, stdout, stderr = _LENGTHS.unpack_from(value)
+        middle = _LENGTHS.size + header
+        end = middle + stdout
+        if len(value) != end + stderr:
+            raise ValueError("not a step: its length is wrong")
+        found = json.loads(value[_LENGTHS.size : middle])
         result = found.pop("result")
-        result["stdout"], result["stderr"] = value[body : body + stdout], value[body + stdout :]
+        result["stdout"], result["stderr"] = value[middle:end], value[end:]
         return StepEntry(result=RunResult(**result), **found)
     except (struct.error, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a step: {error}") from error

@@ -18,6 +18,7 @@ from harnesstrain.store.base import (
     Bumped,
     CacheStats,
     Collected,
+    Exported,
     Finding,
     Holder,
     RunSummary,
@@ -206,6 +207,12 @@ class Store(Shelf):
         Another process that is at work goes on with the epoch that it started with.  Raises UsageError: no such cache.
         """
         return self._opened_caches().bump(names, dry_run=dry_run)
+
+    def cache_export(self, folder: Path) -> list[Exported]:
+        """Write each cache into `folder` as `NAME.parquet`.  Raises Prerequisite, StoreCorrupt."""
+        from harnesstrain.store import cacheexport
+
+        return cacheexport.export(self._opened_caches(), folder)
 
     def lease(self, name: str, *, ttl: float = leases.TTL, purpose: str = "") -> AbstractContextManager[leases.Lease]:
         """Hold lease `name` for a block.  Raises Busy with the holder and its age."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harnesstrain.cli import options as opt
 
-app = typer.Typer(help="Caches: stats, gc, bump.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Caches: stats, gc, bump, export.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("stats")
@@ -63,7 +64,7 @@ def gc(
 
 @app.command("bump")
 def bump(
-    cache: Annotated[str, typer.Argument(help="llm, step, verify, or all.")],
+    cache: Annotated[str, typer.Argument(help="llm, step, verify or all.")] = "all",
     dry_run: opt.DryRun = False,
     config: opt.Config = None,
     json: opt.Json = False,
@@ -84,3 +85,31 @@ def bump(
     for one in raised:
         line = f"{one.name}: epoch {one.epoch}, {one.outdated} entries out of reach"
         output.data(line) if dry_run else output.say(line)
+
+
+@app.command("export")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write into; made where it is missing.")],
+    dry_run: opt.DryRun = False,
+    config: opt.Config = None,
+    json: opt.Json = False,
+) -> None:
+    """Write each cache as a Parquet file, to be read with DuckDB, polars, pandas or pyarrow."""
+    from harnesstrain.cli import output
+    from harnesstrain.cli.session import store_only
+
+    with store_only(config=config) as store:
+        if dry_run:
+            planned = [(one.name, folder / f"{one.name}.parquet", one.entries, 0) for one in store.cache_stats()]
+        else:
+            made = store.cache_export(folder)
+            planned = [(one.name, one.file, one.entries, one.broken) for one in made]
+    if json:
+        keys = ("name", "file", "entries", "broken")
+        items = [dict(zip(keys, (name, str(file), *counts), strict=True)) for name, file, *counts in planned]
+        output.emit_list("files", items, dry_run=dry_run)
+        return
+    for name, file, count, broken in planned:
+        output.data(str(file))
+        left_out = f", {broken} broken ones left out" if broken else ""
+        output.say(f"{name}: {count} entries{left_out}")
