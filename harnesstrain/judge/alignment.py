@@ -1,7 +1,8 @@
 """Aligning two runs by (task, seed).  Every cell of the panel lands in exactly one place.
 
 compared        both sides are measurements of the harness
-excluded        the baseline's own chain forked or is not certified, or a gain's chain forked
+excluded        the baseline's own chain forked or is not certified, its harness does not repeat itself on it; or a
+                gain's chain or harness forked
 open            unknown: missing, not needed, or an infrastructure outcome on either side
 
 Certification always concerns the baseline's chain.  The candidate's certificate is looked at only where the candidate
@@ -56,18 +57,20 @@ def compare(
         if before is not None and after is not None and before.task_digest != after.task_digest:
             msg = f"task '{task}' has two digests in one panel"
             raise StoreCorrupt(msg, hint="`ht fsck` checks the store")
-        if before is not None and (why := _barred(before, evidence, certified)):
+        if before is not None and (why := _barred(base.commit, before, evidence, certified)):
             excluded.append(why)
         elif before is None or after is None or not (before.outcome.scorable and after.outcome.scorable):
             unknown.append(_open(task, seed, before, after, absent))
         elif after.solved and not before.solved and (cert := evidence.forked(after)) is not None:
             excluded.append(_forked(after, cert, "the gain did not repeat, "))
+        elif after.solved and not before.solved and (cert := evidence.parted(cand.commit, after)) is not None:
+            excluded.append(_forked(after, cert, "the gain did not repeat: the harness parts from its record, "))
         else:
             pairs.append(Pair(task=task, seed=seed, base=before, cand=after))
     return Comparison(
         base_run=base,
         cand_run=cand,
-        deterministic=deterministic,
+        deterministic=all((deterministic, evidence.repeats(base.commit), evidence.repeats(cand.commit))),
         pairs=tuple(pairs),
         open=tuple(unknown),
         excluded=tuple(excluded),
@@ -97,11 +100,13 @@ def _check(base: Run, cand: Run) -> None:
             )
 
 
-def _barred(before: Rollout, evidence: Evidence, certified: bool) -> Excluded | None:
+def _barred(commit: str, before: Rollout, evidence: Evidence, certified: bool) -> Excluded | None:
     if before.outcome is Outcome.FORKED:
         return Excluded(task=before.task, seed=before.seed, reason=FORKED, detail=before.detail)
     if (cert := evidence.forked(before)) is not None:
         return _forked(before, cert, "")
+    if (cert := evidence.parted(commit, before)) is not None:
+        return _forked(before, cert, "the harness does not repeat itself, ")
     if certified and before.outcome.scorable and before.chain_digest is not None and not evidence.of(before):
         return Excluded(task=before.task, seed=before.seed, reason=NOT_CERTIFIED)
     return None
@@ -126,5 +131,4 @@ def _open(task: str, seed: int, before: Rollout | None, after: Rollout | None, a
         cand_solved=after.solved if after is not None and after.outcome.scorable else None,
         reason=failed[0][1].outcome.value if failed else (MISSING if before is None else absent),
         detail="; ".join([*(f"{side}: {r.detail or r.outcome.value}" for side, r in failed), *sides]),
-        attempted=after is not None,
     )

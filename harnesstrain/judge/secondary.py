@@ -11,7 +11,8 @@ In order; the first metric whose sides differ decides.
 First-try rate: share of model replies acted on without a repair, as the harness notes it.  A harness that starts or
 stops noting gains nothing.  Steps (model calls) and tokens (prompt and completion) count only where both sides solve:
 giving up early on a task that nobody solves is no improvement.  Every loss here is smaller than one solve.
-A tie on all is a loss of 0, "no change".  Where the endpoint does not repeat itself, no metric is asked.
+A tie on all is a loss of 0, "no change".  Where the endpoint or a harness does not repeat itself, no
+metric is asked.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ METRICS: tuple[Metric, ...] = (
 def tie_break(tally: Tally, tied: str, metrics: Sequence[Metric] = METRICS) -> Loss:
     """The loss of a tally whose solves tie.  `tied` says how, e.g. "same solves"."""
     if not tally.deterministic:
-        return Loss(value=0.0, sentence=f"no change: {tied}; the endpoint does not repeat itself, so no tie-break")
+        why = "the endpoint or a harness does not repeat itself, so no tie-break"
+        return Loss(value=0.0, sentence=f"no change: {tied}; {why}")
     for metric in metrics:
         pairs = [p for p in tally.pairs if not metric.solved_only or (p.base.solved and p.cand.solved)]
         before, after = metric.measure([p.base for p in pairs]), metric.measure([p.cand for p in pairs])

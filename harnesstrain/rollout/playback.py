@@ -1,7 +1,7 @@
 """A recorded rollout again, with the replies and observations from its record: does the harness do the same?
 
-A fresh harness process, no model, no sandbox.  Everything it issues is compared with the record, in order: requests by
-their digest, actions, notes and the submission by their text, and how it ended.
+A fresh harness process, no model, no sandbox.  Everything it issues is compared with the record: requests by their
+digest, actions, notes and the submission by their text, and how it ended.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from harnesstrain.rollout.reexecution import recorded_result
 
 LAST_WORDS = 5.0
 """Seconds a harness gets to exit after its episode is over."""
+
+OVERLAP = 8
+"""Model calls of one harness that may be under way at once."""
 
 Count = Callable[[Sequence[Mapping[str, Any]]], int]
 """Prompt tokens of a conversation."""
@@ -94,7 +97,9 @@ def play(cell: Cell, recorded: Recorded, count: Count, *, isolated: bool = True)
         dialogue.close()
     issued = {step.index: _issued(step, dialogue.conversations.kept) for step in dialogue.recorder.steps()}
     issued |= place.strangers
-    return _compared(recorded, issued, model.strangers, ending)
+    for stranger in model.strangers:  # a request that got no reply left its index free
+        issued[next(index for index in range(len(issued) + 1) if index not in issued)] = stranger
+    return _compared(recorded, [issued[index] for index in sorted(issued)], ending)
 
 
 def _converse(cell: Cell, dialogue: Dialogue, *, isolated: bool) -> str:
@@ -134,7 +139,7 @@ class _Model:
         for step in recorded.trace.steps:
             if step.kind is StepKind.LLM and step.request_digest is not None:
                 self._left.setdefault(step.request_digest, deque()).append(step)
-        self.strangers: deque[_Issued] = deque()
+        self.strangers: list[_Issued] = []
         """Requests that are not in the record, in order of arrival."""
 
     def endpoint(self) -> Endpoint:
@@ -195,7 +200,7 @@ class _Place:
         return Done(entry, Source.CACHE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Issued:
     """One thing that a harness issued, in the form in which it is compared."""
 
@@ -224,17 +229,24 @@ def _acted(action: Action) -> _Issued:
     return _Issued(action.kind, action.digest, f"{text}\n{json.dumps(more)}" if more else text)
 
 
-def _compared(recorded: Recorded, issued: Mapping[int, _Issued], strangers: deque[_Issued], ending: str) -> Played:
-    """The first difference, if there is one."""
-    known = {step.index: _issued(step, recorded.trace.messages) for step in recorded.trace.steps}
-    for index in range(max([*known, *issued]) + 2):
-        before, after = known.get(index), issued.get(index)
-        if after is None and strangers:
-            after = strangers.popleft()
-        if (before is None) != (after is None):
-            return _fork(index, before, after, ending)
-        if before is not None and after is not None and (before.kind, before.key) != (after.kind, after.key):
-            return _fork(index, before, after, ending)
+def _compared(recorded: Recorded, issued: Sequence[_Issued], ending: str) -> Played:
+    """The first difference, if there is one.
+
+    What is done and handed in is a sequence.  Model calls and notes may overlap, and arrive in any order among the next
+    few.
+    """
+    known = [_issued(step, recorded.trace.messages) for step in recorded.trace.steps]
+    left = list(issued)
+    for index, before in enumerate(known):
+        ahead = left[:OVERLAP]
+        if before.kind not in (StepKind.LLM, StepKind.NOTE):
+            ahead = [one for one in ahead if one.kind not in (StepKind.LLM, StepKind.NOTE)][:1]
+        match = next((one for one in ahead if (one.kind, one.key) == (before.kind, before.key)), None)
+        if match is None:
+            return _fork(index, before, left[0] if left else None, ending)
+        left.remove(match)
+    if left:
+        return _fork(len(known), None, left[0], ending)
     crashed = recorded.rollout.outcome is Outcome.POLICY_CRASH
     if crashed != ending.startswith("crashed"):
         was = f"crashed: {recorded.rollout.detail}" if crashed else recorded.rollout.outcome.value

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import functools
+from collections.abc import Mapping
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import Incomplete, NotFound, UsageError
@@ -16,6 +15,7 @@ from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
 from harnesstrain.rollout.reexecution import reexecute
 from harnesstrain.sandbox.scrub import version as rules_in_force
+from harnesstrain.stages.certify.issue import issue
 from harnesstrain.taskset import load_panel
 
 
@@ -66,40 +66,10 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
         if not spec.again and (found := _known(context, record, rollout)) is not None
     }
     todo = [r for r in rollouts if r.id not in known and r.chain_digest is not None and r.outcome.scorable]
-    known |= _execute(context, record, [(rollout, _task(tasks, rollout)) for rollout in todo])
+    work = {one.id: functools.partial(_certify, context, record, one, _task(tasks, one)) for one in todo}
+    known |= issue(context, work, "chains")
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
     return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo))
-
-
-def _execute(context: Context, record: Run, todo: Sequence[tuple[Rollout, Task]]) -> dict[str, Certificate]:
-    """Certify each rollout, some at once; every certificate is recorded as it comes.
-
-    A failure starts nothing more and is raised when what runs has ended.
-    """
-    failed = threading.Event()
-
-    def certify(rollout: Rollout, task: Task) -> Certificate | None:
-        try:
-            return None if failed.is_set() else _certify(context, record, rollout, task)
-        except BaseException:
-            failed.set()
-            raise
-
-    made: dict[str, Certificate] = {}
-    failure: BaseException | None = None
-    with ThreadPoolExecutor(max_workers=context.settings.measure.jobs, thread_name_prefix="certify") as pool:
-        futures = {pool.submit(certify, rollout, task): rollout.id for rollout, task in todo}
-        for future in as_completed(futures):
-            failure = failure or future.exception()
-            if future.exception() is None and (certificate := future.result()) is not None:
-                context.store.put_certificate(certificate)
-                made[futures[future]] = certificate
-    if failure is not None:
-        raise failure
-    if len(made) < len(todo):
-        msg = f"certification was stopped after {len(made)} of {len(todo)} chains"
-        raise Incomplete(msg, hint="the same command resumes")
-    return made
 
 
 def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
@@ -144,9 +114,7 @@ def _task(tasks: Mapping[str, Task], rollout: Rollout) -> Task:
     return task
 
 
-def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Certificate | None:
-    if context.stop.is_set():
-        return None
+def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Certificate:
     bench = context.devices.bench
     before = _newest(context, record, rollout)
     state = before.state if before is not None else None
