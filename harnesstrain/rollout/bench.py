@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harnesstrain.core.ports import StepCache, VerifyCache
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.harness import Manifest
+from harnesstrain.core.records.harness import Changes, Manifest
 from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Limits
@@ -58,6 +58,8 @@ class Cell:
     worktree: Path
     """The harness version's files, read-only for the harness."""
     manifest: Manifest
+    changes: Changes | None = None
+    """What the harness is to watch, if it can; None: nothing."""
     thorough: bool = False
     """Start from no kept state: an earlier attempt drifted."""
 

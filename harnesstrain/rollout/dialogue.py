@@ -34,6 +34,8 @@ from harnesstrain.harness.protocol import (
     read_call,
     read_result,
     run_result,
+    says_nothing_else,
+    take_ran,
 )
 from harnesstrain.harness.wire import CallRefused, ErrorKind, answer, error_answer, failure_answer
 from harnesstrain.rollout import exchange
@@ -41,7 +43,7 @@ from harnesstrain.rollout.action import Action, cut_step, read_action, run_actio
 from harnesstrain.rollout.bench import Bench, Cell
 from harnesstrain.rollout.budget import Meter
 from harnesstrain.rollout.conversation import Conversations
-from harnesstrain.rollout.place import Place
+from harnesstrain.rollout.place import Surroundings
 from harnesstrain.rollout.recorder import Recorder
 
 CALLS_AT_ONCE = 8
@@ -53,7 +55,7 @@ NOTE_LIMIT = 65_536
 class Dialogue:
     """One conversation with one harness, and everything that was exchanged in it."""
 
-    def __init__(self, cell: Cell, bench: Bench, place: Place) -> None:
+    def __init__(self, cell: Cell, bench: Bench, place: Surroundings) -> None:
         self._cell = cell
         self._bench = bench
         self._place = place
@@ -65,6 +67,8 @@ class Dialogue:
         """The budget that ended it."""
         self.overflowed = False
         """The last answered model call did not fit the context."""
+        self.traced: str | None = None
+        """The commit whose difference to the harness is being watched."""
         self._calls = ThreadPoolExecutor(max_workers=CALLS_AT_ONCE, thread_name_prefix="exchange")
         self._outstanding: set[Future[None]] = set()
         self._failure: BaseException | None = None
@@ -83,6 +87,9 @@ class Dialogue:
                 self._raise_failure()
                 if message is None:
                     return
+                self.recorder.ran(take_ran(message))
+                if says_nothing_else(message):
+                    continue
                 try:
                     call = read_call(message)
                 except CallRefused as refused:
@@ -123,7 +130,9 @@ class Dialogue:
         elif isinstance(params, Run | Read | Write):
             self._act(process, call, params)
         elif isinstance(params, Initialize):
-            process.send(answer(call.id, initialize_result(self._view())))
+            changes = self._cell.changes if "trace" in params.capabilities else None
+            self.traced = changes.base if changes is not None else None
+            process.send(answer(call.id, initialize_result(self._view(), changes)))
         elif isinstance(params, CountTokens):
             process.send(answer(call.id, {"tokens": self._count(params)}))
         elif isinstance(params, Note):

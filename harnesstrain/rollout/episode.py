@@ -152,6 +152,7 @@ class Episode:
             requests_digest=recorder.requests,
             attempt=cell.attempt,
             isolated=self._bench.isolated and self._bench.sandbox.capabilities().isolated,
+            traced=self._dialogue.traced,
         )
         trace = Trace(
             rollout=rollout.id, steps=recorder.steps(), messages=self._dialogue.conversations.kept, log=self._log
