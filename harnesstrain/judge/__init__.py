@@ -7,6 +7,8 @@ comparison.py    Comparison, Pair, OpenCell and what follows from them: flips, l
 base.py          the Criterion protocol (registry group `criteria`); Rule, Tally, Loss
 pareto.py        strict-pareto
 total.py         total-solves
+attributed.py    attributed-pareto
+attribution.py   whether a flip is the change's doing
 secondary.py     what breaks an exact tie: metrics with direction, empty value, loss
 certification.py what is known of each cell's environment
 gate.py          a model endpoint's replies compared: up to how many requests at once are they equal?
@@ -19,6 +21,8 @@ rederive.py      a recorded verdict derived again
 """
 
 from harnesstrain.judge.alignment import compare
+from harnesstrain.judge.attributed import AttributedPareto
+from harnesstrain.judge.attribution import Attribution, attribute
 from harnesstrain.judge.base import Criterion, Loss, Rule, Tally
 from harnesstrain.judge.bracket import judged
 from harnesstrain.judge.comparison import Comparison, OpenCell, Pair, levers, mode
@@ -26,6 +30,8 @@ from harnesstrain.judge.pareto import StrictPareto
 from harnesstrain.judge.total import TotalSolves
 
 __all__ = [
+    "AttributedPareto",
+    "Attribution",
     "Comparison",
     "Criterion",
     "Loss",
@@ -35,6 +41,7 @@ __all__ = [
     "StrictPareto",
     "Tally",
     "TotalSolves",
+    "attribute",
     "compare",
     "judged",
     "levers",

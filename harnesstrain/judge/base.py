@@ -38,6 +38,8 @@ class Loss(Record):
     """Why, in one sentence without the decision."""
     primary: bool = True
     """False when secondary metrics were asked: cells that were not measured could have changed them."""
+    doubt: str = ""
+    """Why the rule cannot decide from what is known, in one sentence; the verdict is then unmeasurable."""
 
 
 class Rule(Protocol):

@@ -31,7 +31,8 @@ class Bracket(Record):
     def settled(self) -> bool:
         """Whether measuring the open cells cannot change what is selected."""
         answers = (self.measured, self.best, self.worst)
-        return all(loss.primary for loss in answers) and len({loss.value < 0 for loss in answers}) == 1
+        known = all(loss.primary and not loss.doubt for loss in answers)
+        return known and len({loss.value < 0 for loss in answers}) == 1
 
 
 def bracket(rule: Rule, comparison: Comparison) -> Bracket:
@@ -50,7 +51,7 @@ def judged(rule: Rule, comparison: Comparison) -> Verdict:
     if doubt is not None:
         decision, loss, sentence = Decision.UNMEASURABLE, 0.0, doubt
     else:
-        loss, sentence = answers.measured.value, answers.measured.sentence
+        loss, sentence = answers.measured.value, _unchanged(comparison) or answers.measured.sentence
         decision = Decision.SELECTED if loss < 0 else Decision.REJECTED
     inputs = comparison.inputs
     return Verdict(
@@ -99,11 +100,23 @@ def _doubt(answers: Bracket, comparison: Comparison) -> str | None:
     if not comparison.pairs:
         counts = f"{len(comparison.excluded)} excluded, {len(comparison.open)} not measured"
         return f"no cell could be compared ({counts})"
+    if answers.measured.doubt:
+        return answers.measured.doubt
     if comparison.open and not answers.settled:
         cells = ", ".join(dict.fromkeys(cell.task for cell in comparison.open[:NAMED]))
         more = f" and {len(comparison.open) - NAMED} more" if len(comparison.open) > NAMED else ""
         return f"cells that were not measured could change the verdict: {cells}{more}"
     return None
+
+
+def _unchanged(comparison: Comparison) -> str:
+    """What to say of a change that had no effect anywhere; empty when it had."""
+    count = len(comparison.pairs)
+    if comparison.proven_unchanged < count or comparison.open:
+        return ""
+    what = "tasks" if len(comparison.base_run.seeds) == 1 else "cells"
+    which = f"all {count} compared {what}" if comparison.excluded else f"all {count} {what}"
+    return f"no change: {which} proven unchanged"
 
 
 def _supposed(comparison: Comparison, *, favourable: bool) -> tuple[Flip, ...]:

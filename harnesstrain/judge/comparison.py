@@ -10,6 +10,7 @@ from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.rollout import Outcome, Rollout
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
+from harnesstrain.judge.attribution import ATTRIBUTED, Attribution
 from harnesstrain.judge.statistics import detectable, mcnemar
 
 FORKED, NOT_CERTIFIED, MISSING = "forked", "not_certified", "missing"
@@ -50,13 +51,11 @@ class OpenCell(Record):
     reason: str
     """missing, not_needed, or the infrastructure outcome."""
     detail: str = ""
-    attempted: bool = True
-    """Whether there is an attempt of the candidate."""
 
     @property
     def may_regress(self) -> bool:
-        """Whether the candidate was never tried here, and could lose what the baseline solved."""
-        return not self.attempted and self.base_solved is not False
+        """Whether the candidate could turn out to lose what the baseline solved."""
+        return self.cand_solved is None and self.base_solved is not False
 
     def supposed(self, *, favourable: bool) -> Flip | None:
         """The flip this cell would be if every unknown side turned out well, or ill, for the candidate."""
@@ -64,7 +63,14 @@ class OpenCell(Record):
         cand = favourable if self.cand_solved is None else self.cand_solved
         if base == cand:
             return None
-        return Flip(task=self.task, seed=self.seed, gained=cand, base_outcome=_word(base), cand_outcome=_word(cand))
+        return Flip(
+            task=self.task,
+            seed=self.seed,
+            gained=cand,
+            base_outcome=_word(base),
+            cand_outcome=_word(cand),
+            attribution=ATTRIBUTED,  # the extreme: nothing speaks against it
+        )
 
 
 class Comparison(Record):
@@ -86,22 +92,29 @@ class Comparison(Record):
     base_attempts: int = 0
     """Rollouts of the baseline's run that were given, retries included."""
     cand_attempts: int = 0
+    attributions: tuple[Attribution, ...] = ()
+    """What is known of why cells flipped; a flip that has none was not looked at."""
+
+    @property
+    def flipped(self) -> tuple[Pair, ...]:
+        """Compared cells that exactly one side solved."""
+        return tuple(pair for pair in self.pairs if pair.flipped)
 
     @property
     def gained(self) -> tuple[Flip, ...]:
         """Compared cells that only the candidate solved."""
-        return tuple(_flip(pair) for pair in self.pairs if pair.flipped and pair.cand.solved)
+        return tuple(self._flip(pair) for pair in self.flipped if pair.cand.solved)
 
     @property
     def lost(self) -> tuple[Flip, ...]:
         """Compared cells that only the baseline solved."""
-        return tuple(_flip(pair) for pair in self.pairs if pair.flipped and pair.base.solved)
+        return tuple(self._flip(pair) for pair in self.flipped if pair.base.solved)
 
     @property
     def hollow(self) -> tuple[Flip, ...]:
         """Compared cells that moved between unsolved outcomes.  No improvement."""
         unsolved = (pair for pair in self.pairs if not pair.base.solved and not pair.cand.solved)
-        return tuple(_flip(pair) for pair in unsolved if mode(pair.base) != mode(pair.cand))
+        return tuple(self._flip(pair) for pair in unsolved if mode(pair.base) != mode(pair.cand))
 
     @property
     def base(self) -> Levers:
@@ -149,7 +162,23 @@ class Comparison(Record):
                 "excluded": sorted([one.task, one.seed, one.reason] for one in self.excluded),
                 "certificates": self.certificates,
                 "certified": self.certified,
+                **({"attributions": self._attributed()} if self._attributed() else {}),
             }
+        )
+
+    def _attributed(self) -> list[list[object]]:
+        return sorted([one.task, one.seed, one.verdict] for one in self.attributions if one.verdict)
+
+    def _flip(self, pair: Pair) -> Flip:
+        known = next((one for one in self.attributions if (one.task, one.seed) == (pair.task, pair.seed)), None)
+        return Flip(
+            task=pair.task,
+            seed=pair.seed,
+            gained=pair.cand.solved and not pair.base.solved,
+            base_outcome=mode(pair.base),
+            cand_outcome=mode(pair.cand),
+            attribution=known.verdict if known else None,
+            evidence=known.evidence if known else "",
         )
 
 
@@ -176,16 +205,6 @@ def levers(rollouts: Sequence[Rollout]) -> Levers:
 
 def _listed(cell: OpenCell) -> Excluded:
     return Excluded(task=cell.task, seed=cell.seed, reason=cell.reason, detail=cell.detail)
-
-
-def _flip(pair: Pair) -> Flip:
-    return Flip(
-        task=pair.task,
-        seed=pair.seed,
-        gained=pair.cand.solved and not pair.base.solved,
-        base_outcome=mode(pair.base),
-        cand_outcome=mode(pair.cand),
-    )
 
 
 def _word(solved: bool) -> str:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
-from harnesstrain.judge import compare
+from harnesstrain.judge import Attribution, attribute, compare
 from harnesstrain.judge.base import Criterion
 from harnesstrain.judge.comparison import Comparison
 from harnesstrain.judge.rederive import Mismatch, rederive
 from harnesstrain.store import Store
 
+Known = dict[tuple[str, str], Attribution]
+"""Attributions by the ids of the baseline's and the candidate's rollout.  Rollouts never change, so neither do they."""
 
-def comparison_of(store: Store, base_run: str, cand_run: str, *, as_judged: Verdict | None = None) -> Comparison:
-    """Two recorded runs, aligned, with every certificate there is.
+
+def comparison_of(
+    store: Store,
+    base_run: str,
+    cand_run: str,
+    *,
+    as_judged: Verdict | None = None,
+    known: Known | None = None,
+) -> Comparison:
+    """Two recorded runs, aligned, with every certificate there is, and with what explains each flip.
 
     `as_judged`: only the rollouts and certificates that this verdict saw; what was added since does not count.
+    `known`: attributions by the ids of the two rollouts, for a caller who asks again and again; filled here.
     """
     base, cand = store.run(base_run), store.run(cand_run)
     before, after = store.rollouts(base_run), store.rollouts(cand_run)
@@ -22,7 +33,8 @@ def comparison_of(store: Store, base_run: str, cand_run: str, *, as_judged: Verd
     if as_judged is not None:
         before, after = before[: as_judged.base_attempts], after[: as_judged.cand_attempts]
         certificates = [one for one in certificates if one.id in as_judged.certificates]
-    return compare(
+        cand = cand.model_copy(update={"early_stop_against": base.id if as_judged.not_needed else None})
+    comparison = compare(
         base,
         cand,
         before,
@@ -32,6 +44,21 @@ def comparison_of(store: Store, base_run: str, cand_run: str, *, as_judged: Verd
         certified=as_judged.certified if as_judged is not None else False,
         deterministic=store.regime(base.regime).deterministic,
     )
+    found = attributions(store, comparison, {} if known is None else known)
+    return comparison.model_copy(update={"attributions": found})
+
+
+def attributions(store: Store, comparison: Comparison, known: Known) -> tuple[Attribution, ...]:
+    """Why each compared cell flipped, from the traces of both sides.  A cell without traces has none."""
+    found = []
+    for pair in comparison.flipped:
+        ids = (pair.base.id, pair.cand.id)
+        if ids not in known and pair.base.trace and pair.cand.trace:
+            before, after = store.trace(pair.base.id).steps, store.trace(pair.cand.id).steps
+            known[ids] = attribute(comparison.base_run.commit, pair.base, before, pair.cand, after)
+        if ids in known:
+            found.append(known[ids])
+    return tuple(found)
 
 
 def rederived(store: Store, verdict: Verdict) -> tuple[Mismatch, ...]:
