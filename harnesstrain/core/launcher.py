@@ -159,7 +159,7 @@ def _mount_overlay(spec: dict[str, Any], opened: list[int], here: str, above: li
     options = f"lowerdir={':'.join(layers)},upperdir={changes}/fs,workdir={changes}/work,{options}"
     target = f"{here}/root"
     os.mkdir(target)
-    _mount("overlay", target, options)
+    _mount("overlay", target, options, MS_NOATIME)
     return target
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harnesstrain.core import packed
-from harnesstrain.core.errors import SandboxFailure
+from harnesstrain.core.errors import Prerequisite, SandboxFailure
 from harnesstrain.sandbox.layers import PART, exclusive
 
 STATES = "states"
@@ -31,6 +31,7 @@ SHARE = 0.1
 """Of what the disk has free, at most."""
 AFTER = 0.8
 """What is left of the bound when states had to go."""
+BLOCK = 4096
 LOOK = 200
 """States that are added between two looks at what other processes added."""
 
@@ -90,15 +91,16 @@ class States:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
                 write(out)
-                size = out.tell()
+                size = -(-out.tell() // BLOCK) * BLOCK
             part.rename(path)
-        except (OSError, packed.Unfit):
-            part.unlink(missing_ok=True)
-            return False
-        except BaseException:
-            part.unlink(missing_ok=True)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            if isinstance(error, OSError | packed.Unfit):
+                return False
             raise
-        self._bound(size)
+        with contextlib.suppress(OSError, Prerequisite):
+            self._bound(size)
         return True
 
     def drop(self, key: str) -> None:
