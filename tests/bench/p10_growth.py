@@ -34,7 +34,7 @@ def measure(scale: Scale) -> Result:
     grown: dict[str, Callable[[int], tuple[float, str]]] = {
         "steps (cached)": lambda times: _run(Shape(2, scale.growth_steps * times), scale, warm=True),
         "steps (live)": lambda times: _run(Shape(2, scale.growth_steps * times), scale, warm=False),
-        "tasks": lambda times: _run(Shape(4 * times, min(10, scale.steps)), scale, warm=True),
+        "tasks": lambda times: _run(Shape(scale.growth_tasks * times, min(10, scale.steps)), scale, warm=True),
         "epochs": lambda times: _epochs(times, min(10, scale.steps)),
     }
     powers, told = [], []

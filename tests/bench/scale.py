@@ -20,11 +20,13 @@ class Scale:
     growth: tuple[int, int, int] = (1, 4, 16)
     growth_steps: int = 50
     """Steps, times `growth`, where steps grow."""
+    growth_tasks: int = 4
+    """Tasks, times `growth`, where tasks grow."""
     model: str = "smollm2-135m"
     """Of the catalogue, where a real tokenizer or engine is measured."""
 
 
 FULL = Scale()
 SMALL = Scale(tasks=4, steps=20, long=100, repeats=1, turns=6, growth_steps=5)
-TINY = Scale(tasks=2, steps=4, long=8, repeats=1, turns=2, growth=(1, 2, 3), growth_steps=2)
+TINY = Scale(tasks=2, steps=4, long=8, repeats=1, turns=2, growth=(1, 2, 3), growth_steps=2, growth_tasks=1)
 SCALES = {"full": FULL, "small": SMALL, "tiny": TINY}
