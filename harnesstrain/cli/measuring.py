@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from harnesstrain.core.errors import Incomplete, Unmeasurable
+from harnesstrain.cli.revisions import commits_of
+from harnesstrain.core.errors import Incomplete, Unmeasurable, UsageError
+from harnesstrain.core.records.base import Record
 from harnesstrain.stages.evaluate import Estimate, Evaluated
+
+if TYPE_CHECKING:
+    from harnesstrain.measure.context import Context
+
+
+class Version(Record):
+    """One version to be measured."""
+
+    commit: str
+    against_last: bool = False
+    """Only until the verdict against the version before it is decided."""
+
+
+def versions_of(context: Context, name: str, *, early_stop: bool) -> list[Version]:
+    """What a name asks to measure: a range's baseline and candidate, else one version.
+
+    Raises UsageError for an early stop without a range: there is no verdict to decide.
+    """
+    if early_stop and ".." not in name:
+        msg = f"--early-stop needs a baseline, and '{name}' is no range"
+        raise UsageError(msg, hint=f"`ht evaluate ..{name} --early-stop` compares with the promoted baseline")
+    commits = commits_of(context, name)
+    return [Version(commit=one, against_last=early_stop and index > 0) for index, one in enumerate(commits)]
 
 
 def line_of(result: Evaluated | Estimate) -> str:
@@ -15,7 +41,8 @@ def line_of(result: Evaluated | Estimate) -> str:
     cost = ""
     if result.tokens is not None:
         cost = f", about {result.tokens} tokens and {result.seconds:g} s"
-    return f"run {result.run[:8]}: {result.cells} cells, {result.done} done, {result.to_run} to run{cost}"
+    most = "at most " if result.early_stop and result.to_run else ""
+    return f"run {result.run[:8]}: {result.cells} cells, {result.done} done, {most}{result.to_run} to run{cost}"
 
 
 def check(result: Evaluated | Estimate) -> None:

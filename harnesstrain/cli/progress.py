@@ -133,7 +133,8 @@ def line_of(event: Event) -> str:
         case "run.started":
             split = data["split"] or "all"
             todo = data["cells"] - data["done"]
-            return f"measuring {data['commit'][:8]} on {data['panel']}/{split}: {todo} of {data['cells']} to run"
+            most = "at most " if data["early_stop"] and todo else ""
+            return f"measuring {data['commit'][:8]} on {data['panel']}/{split}: {most}{todo} of {data['cells']} to run"
         case "rollout.finished":
             what = data["outcome"] + (f" ({data['reason']})" if data["reason"] else "")
             detail = f": {data['detail']}" if data["detail"] else ""
@@ -141,7 +142,8 @@ def line_of(event: Event) -> str:
         case "rollout.retried":
             return f"  {data['task']} {data['outcome']}, trying again: {data['detail']}"
         case "run.finished":
-            return f"  {data['solved']} of {data['cells']} solved · run {data['run'][:8]}"
+            rest = f" · {data['not_needed']} not needed: the verdict is decided" if data["not_needed"] else ""
+            return f"  {data['solved']} of {data['cells'] - data['not_needed']} solved{rest} · run {data['run'][:8]}"
         case "certified":
             return f"  {data['task']}: {data['result']}" if data["result"] == "forked" else ""
         case "epoch.started":

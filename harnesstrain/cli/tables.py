@@ -17,7 +17,7 @@ def verdict_line(verdict: Verdict) -> str:
     flips = f"+{len(verdict.gained)} -{len(verdict.lost)}"
     return (
         f"{verdict.decision.value}: {verdict.sentence} · solved {verdict.base.solved} → {verdict.cand.solved} "
-        f"of {verdict.cand.cells} ({flips}, p={verdict.p_value:.3g})"
+        f"of {verdict.cand.cells} ({flips}, p={verdict.p_value:.3g}){_unneeded(verdict.not_needed)}"
     )
 
 
@@ -39,7 +39,7 @@ def log_cells(row: LogRow) -> tuple[str, ...]:
     """A line of `ht log`."""
     name = f"e{row.epoch}" if row.epoch is not None else "-"
     flips = f"+{len(row.gained)} -{len(row.lost)}" if row.verdict else ""
-    solved = f"{row.score.solved}/{row.score.cells}" if row.score else ""
+    solved = f"{row.score.solved}/{row.score.cells}{_unneeded(row.score.not_needed)}" if row.score else ""
     title = row.hypothesis or row.reason
     return (name, identifier(row.candidate), f"{row.mark} {row.state}", solved, flips, title)
 
@@ -48,19 +48,26 @@ def run_cells(run: RunSummary) -> tuple[str, ...]:
     """A run as a line of `ht log`."""
     state = "" if run.complete else "incomplete"
     panel = f"{run.panel_name}/{run.split or 'all'}"
-    return ("run", identifier(run.run), identifier(run.commit), panel, f"{run.solved}/{run.cells}", state)
+    solved = f"{run.solved}/{run.cells}{_unneeded(run.not_needed)}"
+    return ("run", identifier(run.run), identifier(run.commit), panel, solved, state)
 
 
 def status_lines(facts: Status) -> list[str]:
     """`ht status`, the part that records tell."""
     lines = []
     if facts.baseline_score:
-        lines.append(f"solved    {facts.baseline_score.solved} of {facts.baseline_score.cells}")
+        score = facts.baseline_score
+        lines.append(f"solved    {score.solved} of {score.cells}{_unneeded(score.not_needed)}")
     lines.append(f"epochs    {facts.epochs}, {facts.promoted} promoted, {facts.failures} failed proposals at the end")
     if facts.open_epoch:
         lines.append(f"open      epoch {facts.open_epoch.number}; `ht epoch` goes on with it")
     lines += [f"partial   run {identifier(run)}; `ht evaluate` resumes it" for run in facts.incomplete_runs]
     return lines
+
+
+def _unneeded(cells: int) -> str:
+    """Cells that an early decision left unmeasured."""
+    return f", {cells} not needed" if cells else ""
 
 
 def identifier(text: str | None) -> str:

@@ -10,6 +10,7 @@ endpoint.py    settings → which model to connect to
 doctor.py      what this machine can do, and how to mend what it cannot
 sandboxes.py   settings → a sandbox that isolates, unless the user accepts one that does not
 plan.py        which cells of a run are missing
-driver.py      executes missing cells and writes each result as it arrives
+driver.py      executes missing cells and writes each result
+line.py        results taken in the order their cells were started
 executors/     where cells execute: local threads; others are plugins
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,12 @@ from pathlib import Path
 from harnesstrain.core.events import Bus
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.harness import Manifest
-from harnesstrain.core.records.rollout import Rollout
+from harnesstrain.core.records.harness import Changes, Manifest
+from harnesstrain.core.records.rollout import Outcome, Rollout
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.executors.base import Executor
+from harnesstrain.measure.line import Line, Taken
 from harnesstrain.measure.plan import Plan, Wanted
 from harnesstrain.rollout.bench import Bench, Cell, Finished
 from harnesstrain.rollout.episode import attempt
@@ -28,6 +29,8 @@ class Subject:
 
     worktree: Path
     manifest: Manifest
+    changes: Changes | None = None
+    """What it is to watch: its difference to the version before it."""
 
 
 class Driven(Record):
@@ -37,12 +40,29 @@ class Driven(Record):
     """Attempts made now."""
     stopped: bool
     """A stop was asked for and cells remain."""
+    settled: bool = False
+    """What was left could not change the verdict."""
     tokens: int = 0
     """Prompt and completion tokens of the attempts made now, cached ones included."""
 
 
+@dataclass
+class _Turn:
+    """How far one driving is."""
+
+    done: int
+    settled: bool
+    executed: int = 0
+    tokens: int = 0
+    defect: BaseException | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.defect is None and not self.settled
+
+
 class Driver:
-    """Drives one run.  Results are committed one by one, so a kill loses at most the rollouts in flight."""
+    """Drives one run.  Results are committed one by one, so a kill loses at most what had not been committed."""
 
     def __init__(
         self,
@@ -67,20 +87,22 @@ class Driver:
         self._retries = retries
         self._max_tokens = max_tokens
 
-    def drive(self, plan: Plan, executor: Executor, jobs: int) -> Driven:
+    def drive(self, plan: Plan, executor: Executor, jobs: int, *, decided: Callable[[], bool] | None = None) -> Driven:
         """Execute `plan.missing` on `executor`, at most `jobs` in flight; retry infrastructure outcomes.
 
+        `decided` says whether what is recorded decides already.  With it, results are recorded in the order of the
+        plan; once it is true nothing more is started, and what is still in flight is waited for and dropped.
         A framework defect inside a rollout starts nothing more, and propagates after what is in flight was committed.
         """
         queue = deque(plan.missing)
+        line = Line()
         flying: dict[Future[Finished], Wanted] = {}
-        defect: BaseException | None = None
-        executed = tokens = 0
-        done = plan.done
+        turn = _Turn(done=plan.done, settled=decided is not None and decided())
         while queue or flying:
-            while queue and defect is None and len(flying) < jobs and not self._enough(tokens):
+            while queue and turn.goes_on and len(flying) < jobs and not self._enough(turn.tokens):
                 wanted = queue.popleft()
                 self._bus.emit("rollout.started", task=wanted.task, seed=wanted.seed, attempt=wanted.attempt)
+                line.start(wanted)
                 flying[executor.submit(self._attempt, self._cell(wanted))] = wanted
             if not flying:
                 break
@@ -89,21 +111,36 @@ class Driver:
                 wanted = flying.pop(future)
                 failure = future.exception()
                 if failure is not None:
-                    defect = defect or failure
+                    turn.defect = turn.defect or failure
                     continue
                 finished = future.result()
-                self._store.commit_rollout(finished.rollout, finished.trace)
-                executed += 1
-                tokens += finished.rollout.usage.total
-                again = self._again(wanted, finished.rollout)
-                if again is not None:
-                    queue.appendleft(again)
+                turn.tokens += finished.rollout.usage.total
+                if decided is None:
+                    self._record(Taken(wanted=wanted, finished=finished), queue, turn, plan.cells)
                 else:
-                    done += 1
-                self._tell(finished.rollout, done, plan.cells, retried=again is not None)
-        if defect is not None:
-            raise defect
-        return Driven(executed=executed, stopped=bool(queue), tokens=tokens)
+                    line.arrive(wanted, finished)
+            while decided is not None and not turn.settled and (taken := line.take()) is not None:
+                if not self._record(taken, queue, turn, plan.cells):
+                    line.leave()
+                    turn.settled = decided()
+        for taken in [] if turn.settled else line.rest():
+            self._record(taken, queue, turn, plan.cells)
+        if turn.defect is not None:
+            raise turn.defect
+        stopped = bool(queue) and not turn.settled
+        return Driven(executed=turn.executed, stopped=stopped, settled=turn.settled, tokens=turn.tokens)
+
+    def _record(self, taken: Taken, queue: deque[Wanted], turn: _Turn, cells: int) -> bool:
+        """Commit a result.  Whether its cell is tried again: it is then first in the queue."""
+        self._store.commit_rollout(taken.finished.rollout, taken.finished.trace)
+        turn.executed += 1
+        again = self._again(taken.wanted, taken.finished.rollout)
+        if again is not None:
+            queue.appendleft(again)
+        else:
+            turn.done += 1
+        self._tell(taken.finished.rollout, turn.done, cells, retried=again is not None)
+        return again is not None
 
     def _attempt(self, cell: Cell) -> Finished:
         return attempt(cell, self._bench)
@@ -115,9 +152,12 @@ class Driver:
         return (wanted.seed, wanted.task)
 
     def _again(self, wanted: Wanted, rollout: Rollout) -> Wanted | None:
-        if rollout.outcome.scorable or wanted.attempt > self._retries or self._stop.is_set():
+        """The next attempt at an unscorable cell.  After a drift it starts from no kept state; a second one stands."""
+        forked = rollout.outcome is Outcome.FORKED
+        spent = wanted.thorough if forked else wanted.attempt - wanted.thorough > self._retries
+        if rollout.outcome.scorable or spent or self._stop.is_set():
             return None
-        return wanted.model_copy(update={"attempt": wanted.attempt + 1})
+        return wanted.model_copy(update={"attempt": wanted.attempt + 1, "thorough": wanted.thorough or forked})
 
     def _cell(self, wanted: Wanted) -> Cell:
         return Cell(
@@ -128,6 +168,8 @@ class Driver:
             attempt=wanted.attempt,
             worktree=self._subject.worktree,
             manifest=self._subject.manifest,
+            changes=self._subject.changes,
+            thorough=wanted.thorough,
         )
 
     def _tell(self, rollout: Rollout, done: int, cells: int, *, retried: bool) -> None:

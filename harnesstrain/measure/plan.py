@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.rollout import Rollout, latest_attempts
+from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
+from harnesstrain.judge.early import Cell
 
 
 class Wanted(Record):
@@ -14,6 +16,8 @@ class Wanted(Record):
     task: str
     seed: int
     attempt: int = 1
+    thorough: bool = False
+    """An earlier attempt drifted: start from no kept state."""
 
 
 class Plan(Record):
@@ -24,7 +28,7 @@ class Plan(Record):
     done: int
     """Cells that have their result."""
     missing: tuple[Wanted, ...]
-    """In execution order: panel order within a seed, seeds one after another."""
+    """In execution order: the order asked for, else panel order within a seed, seeds one after another."""
 
 
 def plan(
@@ -35,19 +39,29 @@ def plan(
     retries: int,
     retry_infra: bool = False,
     only: Collection[str] | None = None,
+    order: Sequence[Cell] = (),
 ) -> Plan:
     """Compare the cells `tasks x seeds` with the rollouts there are.
 
-    A cell is done when its newest attempt is scorable, or when its attempts are used up: 1 + `retries`.
-    `retry_infra` gives every unscorable cell one attempt more.  `only` narrows to some tasks.
+    A cell is done when its newest attempt is scorable, or when its attempts are used up: 1 + `retries`, or a second one
+    that drifted.
+    `retry_infra` gives every unscorable cell one attempt more.  `only` narrows to some tasks.  `order` names cells that
+    come first, in this order.
     """
-    newest = {(rollout.task, rollout.seed): rollout for rollout in latest_attempts(rollouts)}
+    attempts = list(rollouts)
+    newest = {(rollout.task, rollout.seed): rollout for rollout in latest_attempts(attempts)}
+    drifts = Counter((rollout.task, rollout.seed) for rollout in attempts if rollout.outcome is Outcome.FORKED)
     missing: list[Wanted] = []
     cells = [(task, seed) for seed in seeds for task in tasks if only is None or task in only]
     for task, seed in cells:
         last = newest.get((task, seed))
         if last is None:
             missing.append(Wanted(task=task, seed=seed))
-        elif not last.outcome.scorable and (retry_infra or last.attempt <= retries):
-            missing.append(Wanted(task=task, seed=seed, attempt=last.attempt + 1))
+        elif not last.outcome.scorable:
+            drifted = drifts[task, seed]
+            again = drifted < 2 if last.outcome is Outcome.FORKED else last.attempt - drifted <= retries
+            if retry_infra or again:
+                missing.append(Wanted(task=task, seed=seed, attempt=last.attempt + 1, thorough=drifted > 0))
+    place = {(cell.task, cell.seed): index for index, cell in enumerate(order)}
+    missing.sort(key=lambda wanted: place.get((wanted.task, wanted.seed), len(place)))
     return Plan(cells=len(cells), done=len(cells) - len(missing), missing=tuple(missing))

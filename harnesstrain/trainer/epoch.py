@@ -73,10 +73,15 @@ class Turn:
         if candidate.status is not CandidateStatus.CANDIDATE or candidate.commit is None:
             self._skip(candidate)
             return None
-        cand_run = self._evaluate(candidate.commit)
+        against = base_run if self._context.settings.loop.early_stop else None
+        cand_run = self._evaluate(candidate.commit, against=against)
         self._write(cand_run=cand_run)
-        self._verdict = self._judge(base_run, cand_run)
-        return self._verdict
+        verdict = self._judge(base_run, cand_run)
+        while verdict.decision is Decision.UNMEASURABLE and verdict.not_needed:  # a gain that decided did not repeat
+            self._evaluate(candidate.commit, against=against)
+            verdict = self._judge(base_run, cand_run)
+        self._verdict = verdict
+        return verdict
 
     def recorded(self, verdict: Verdict) -> None:
         """The verdict was written to the store."""
@@ -126,14 +131,17 @@ class Turn:
 
     # --- its stages
 
-    def _evaluate(self, commit: str, *, baseline: bool = False) -> str:
+    def _evaluate(self, commit: str, *, baseline: bool = False, against: str | None = None) -> str:
         """The complete run of a version.  Cells of the baseline that infrastructure failed get another chance.
 
+        `against`: the baseline's run; what cannot change the verdict against it is not measured.
         Raises Unmeasurable when it failed them all: nothing can be compared with such a baseline.
         """
         self._limits.check()
-        spec = evaluate.EvaluateSpec(commit=commit, max_tokens=self._limits.tokens_left, retry_infra=baseline)
-        done = evaluate.run(self._context, spec)
+        spec = evaluate.EvaluateSpec(
+            commit=commit, max_tokens=self._limits.tokens_left, retry_infra=baseline, against=against
+        )
+        done = evaluate.run(self._context, spec, self._criterion)
         self._limits.spend(done.tokens)
         if not done.complete:
             why = self._limits.why() or "cells are missing"

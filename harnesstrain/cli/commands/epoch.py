@@ -17,6 +17,9 @@ def command(
     criterion: Annotated[str | None, typer.Option("--criterion", "-c", help="Name or module:Class.")] = None,
     panel: opt.Panel = None,
     split: opt.Split = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Measure also what cannot change the verdict.")
+    ] = False,
     jobs: opt.Jobs = None,
     unisolated: opt.Unisolated = False,
     dry_run: opt.DryRun = False,
@@ -44,6 +47,7 @@ def command(
         "panel.name": panel if panel and "/" not in panel else None,
         "panel.path": panel if panel and "/" in panel else None,
         "panel.split": split,
+        "loop.early_stop": False if exhaustive else None,
         "measure.jobs": jobs,
         "sandbox.allow_unisolated": unisolated or None,
     }

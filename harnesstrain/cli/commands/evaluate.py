@@ -20,6 +20,13 @@ def command(
     seeds: opt.Seeds = 1,
     jobs: opt.Jobs = None,
     fresh: Annotated[str, typer.Option("--fresh", metavar="SALT", help="Measure again as another run.")] = "",
+    early_stop: Annotated[
+        bool,
+        typer.Option("--early-stop/--exhaustive", help="BASE..CAND: stop where the verdict is decided, or never."),
+    ] = False,
+    criterion: Annotated[
+        str | None, typer.Option("--criterion", "-c", help="Whose verdict --early-stop means.")
+    ] = None,
     retry_infra: Annotated[
         bool, typer.Option("--retry-infra", help="One attempt more for cells the infrastructure failed.")
     ] = False,
@@ -38,7 +45,7 @@ def command(
     The same command is the same run: rerunning resumes, and a complete run is a no-op.
     """
     from harnesstrain.cli import output, revisions
-    from harnesstrain.cli.measuring import check, check_infra, line_of
+    from harnesstrain.cli.measuring import check, check_infra, line_of, versions_of
     from harnesstrain.cli.session import opened
     from harnesstrain.stages import evaluate
     from harnesstrain.stages.evaluate import Estimate, Evaluated
@@ -49,32 +56,32 @@ def command(
     }
     with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
         names = revisions.arguments(revs or ["@"])
-        specs = [
-            evaluate.EvaluateSpec(
-                commit=commit,
-                panel=panel,
-                split=split,
-                include=tuple(include or ()),
-                exclude=tuple(exclude or ()),
-                seeds=seeds,
-                fresh=fresh,
-                retry_infra=retry_infra,
-                jobs=jobs,
-                max_tokens=max_tokens,
-            )
-            for name in names
-            for commit in revisions.commits_of(context, name)
-        ]
+        versions = [one for name in names for one in versions_of(context, name, early_stop=early_stop)]
+        spec = evaluate.EvaluateSpec(
+            commit="",
+            panel=panel,
+            split=split,
+            include=tuple(include or ()),
+            exclude=tuple(exclude or ()),
+            seeds=seeds,
+            fresh=fresh,
+            retry_infra=retry_infra,
+            jobs=jobs,
+            max_tokens=max_tokens,
+            criterion=criterion,
+        )
         if "@" in names and (changed := context.repo.dirty()):
             output.say(f"note: {len(changed)} uncommitted files are not measured: {', '.join(changed[:3])}")
         results: list[Evaluated | Estimate] = []
         try:
-            for spec in specs:
-                results.append(evaluate.dry_run(context, spec) if dry_run else evaluate.run(context, spec))
+            for version in versions:
+                against = results[-1].run if version.against_last else None
+                this = spec.model_copy(update={"commit": version.commit, "against": against})
+                results.append(evaluate.dry_run(context, this) if dry_run else evaluate.run(context, this))
                 if not json:
                     output.data(line_of(results[-1]))
                 check(results[-1])
         finally:
-            if json and (results or not specs):
+            if json and (results or not versions):
                 output.emit_one_or_list("estimate" if dry_run else "run", results)
         check_infra(results)

@@ -18,7 +18,7 @@ def command(
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
     from harnesstrain.cli.tables import columns, log_cells, run_cells
-    from harnesstrain.stages.report.history import curve, epoch_rows, sparkline
+    from harnesstrain.stages.report.history import ceiling, curve, epoch_rows, sparkline
     from harnesstrain.stages.report.history import log as rows_of
 
     with store_only(config=config) as store:
@@ -34,7 +34,7 @@ def command(
         output.data(line)
     points = curve(epochs)
     if points:
-        top = max([row.cells or 0 for row in epochs], default=0)
+        top = ceiling(epochs)
         output.data(f"solved {sparkline(points, top)} {points[0]} → {points[-1]} of {top}")
     if truncated:
         output.say(f"only the newest {limit} are shown; --limit shows more")

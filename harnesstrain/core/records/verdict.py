@@ -9,7 +9,6 @@ from pydantic import Field
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Usage
 
-
 NOT_NEEDED = "not_needed"
 """Reason of a cell that could not change the decision any more, and was not measured."""
 

@@ -4,6 +4,7 @@ Read this to learn what a run is made of.  May import: measure, rollout, the dev
 
 spec.py       what is asked (EvaluateSpec) and what came of it (Evaluated, Estimate)
 identify.py   commit + panel + regime + seeds → the run
+early.py      when the rest of a candidate's run cannot change the verdict
 alone.py      one process measures a run; others wait for it
 stage.py      run(context, spec)
 """

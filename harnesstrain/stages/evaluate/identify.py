@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import ConfigError, Unsupported
+from harnesstrain.core.errors import ConfigError, NotFound, Unsupported
+from harnesstrain.core.records.harness import Changes
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Panel, Task
 from harnesstrain.measure.context import Context
@@ -58,12 +59,27 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
     return Identified(run=run, panel=chosen.panel, tasks=chosen.tasks)
 
 
+def known(context: Context, run: str) -> Run | None:
+    """The recorded run of an id."""
+    try:
+        return context.store.run(run)
+    except NotFound:
+        return None
+
+
 def remember(context: Context, identified: Identified) -> None:
-    """Write the records that the run names, then the run.  Writing them again changes nothing."""
+    """Write the records that the run names, then the run, if it is new.  Writing them again changes nothing."""
     context.store.put_endpoint(context.devices.endpoint)
     context.store.put_regime(context.devices.bench.regime)
     for task in identified.tasks.values():
         context.store.put_task(task)
     context.store.put_panel(identified.panel)
-    context.store.put_run(identified.run)
+    if known(context, identified.run.id) is None:
+        context.store.put_run(identified.run)
     context.repo.set_ref(f"runs/{identified.run.id[:16]}", identified.run.commit)
+
+
+def traced(context: Context, commit: str) -> Changes | None:
+    """What to watch while a version runs: its difference to its candidate's base, else to its only parent."""
+    bases = [one.base for one in context.store.candidates() if one.commit == commit] or context.repo.parents(commit)
+    return context.repo.changed_lines(bases[-1], commit) if len(set(bases)) == 1 else None

@@ -29,6 +29,10 @@ class EvaluateSpec(Record):
     """Rollouts at once; None: the configured number."""
     max_tokens: int | None = None
     """Stop starting rollouts after this many tokens."""
+    against: str | None = None
+    """A baseline's run: measure only what can still change the verdict against it.  None: measure everything."""
+    criterion: str | None = None
+    """Whose verdict that is: a registered name or module:Class; None: the configured one."""
 
 
 class Evaluated(Record):
@@ -48,12 +52,14 @@ class Evaluated(Record):
     """Cells whose newest attempt ended in an infrastructure outcome."""
     tokens: int = 0
     """Tokens of the attempts made by this command."""
+    not_needed: int = 0
+    """Cells left unmeasured because they cannot change the verdict."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def complete(self) -> bool:
-        """Whether every cell has its result."""
-        return self.done == self.cells
+        """Whether every cell has its result, or needs none."""
+        return self.done + self.not_needed == self.cells
 
 
 class Estimate(Record):
@@ -66,6 +72,9 @@ class Estimate(Record):
     cells: int
     done: int
     to_run: int
+    """At most so many, where the run may stop early."""
+    early_stop: bool
+    """Whether it may."""
     tokens: int | None
     """Estimated tokens, from the mean of past rollouts on this panel's tasks; None without history."""
     seconds: float | None

@@ -6,16 +6,21 @@ import statistics
 
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.registry import load as plugin
+from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.driver import Driven, Driver, Subject
 from harnesstrain.measure.plan import Plan, plan
 from harnesstrain.stages.evaluate.alone import alone
-from harnesstrain.stages.evaluate.identify import Identified, identify, remember
+from harnesstrain.stages.evaluate.early import Early, early
+from harnesstrain.stages.evaluate.identify import Identified, identify, known, remember, traced
 from harnesstrain.stages.evaluate.spec import Estimate, Evaluated, EvaluateSpec
 
 
-def run(context: Context, spec: EvaluateSpec) -> Evaluated:
-    """Measure what is missing.  A complete run is a no-op.
+def run(context: Context, spec: EvaluateSpec, criterion: Criterion | None = None) -> Evaluated:
+    """Measure what is missing; with `spec.against`, only until the verdict against that baseline is decided.
+
+    A complete run is a no-op.  One that was stopped early goes on where the verdict came open again, and is completed
+    without `spec.against`.  `criterion`: whose verdict counts; default: the one the spec or the settings name.
 
     Returns with `complete` False when a stop or a token budget left cells; the same spec resumes.  Waits while
     another process measures the same run.
@@ -23,11 +28,11 @@ def run(context: Context, spec: EvaluateSpec) -> Evaluated:
     identified = identify(context, spec)
     remember(context, identified)
     with alone(context, identified.run.id):
-        return _measure(context, spec, identified)
+        return _measure(context, spec, identified, early(context, spec, identified, criterion))
 
 
-def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Evaluated:
-    todo = _plan(context, spec, identified)
+def _measure(context: Context, spec: EvaluateSpec, identified: Identified, stops: Early | None) -> Evaluated:
+    todo = _plan(context, spec, identified, stops)
     driven = Driven(executed=0, stopped=False)
     context.bus.emit(
         "run.started",
@@ -37,13 +42,15 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Ev
         split=identified.run.split,
         cells=todo.cells,
         done=todo.done,
+        early_stop=stops is not None,
     )
     if todo.missing:
-        driven = _drive(context, spec, identified, todo)
+        driven = _drive(context, spec, identified, todo, stops)
     rollouts = latest_attempts(context.store.rollouts(identified.run.id))
     left = _plan(context, spec.model_copy(update={"retry_infra": False}), identified)
-    if not left.missing and not context.store.is_complete(identified.run.id):
-        context.store.complete_run(identified.run.id)
+    not_needed = len(left.missing) if driven.settled else 0
+    if left.done + not_needed == left.cells:
+        _complete(context, identified, stops.against if stops is not None and not_needed else None)
     evaluated = Evaluated(
         run=identified.run.id,
         commit=spec.commit,
@@ -55,6 +62,7 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Ev
         solved=sum(rollout.solved for rollout in rollouts),
         infra=sum(not rollout.outcome.scorable for rollout in rollouts),
         tokens=driven.tokens,
+        not_needed=not_needed,
     )
     context.bus.emit("run.finished", **evaluated.model_dump())
     return evaluated
@@ -63,7 +71,10 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified) -> Ev
 def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:
     """What `run` would do, from the plan and from the mean cost of past rollouts on the same tasks.  Writes nothing."""
     identified = identify(context, spec)
-    todo = _plan(context, spec, identified)
+    begun = known(context, identified.run.id) is not None and context.store.is_complete(spec.against or "")
+    stops = early(context, spec, identified, None) if begun else None
+    todo = _plan(context, spec, identified, stops)
+    missing = 0 if stops is not None and stops.decided() else len(todo.missing)
     past = _past(context, identified)
     mean_tokens = statistics.fmean(r.usage.total for r in past) if past else None
     mean_seconds = statistics.fmean(r.recorded_time for r in past) if past else None
@@ -75,23 +86,36 @@ def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:
         split=identified.run.split,
         cells=todo.cells,
         done=todo.done,
-        to_run=len(todo.missing),
-        tokens=None if mean_tokens is None else round(mean_tokens * len(todo.missing)),
-        seconds=None if mean_seconds is None else round(mean_seconds * len(todo.missing) / jobs, 1),
+        to_run=missing,
+        early_stop=spec.against not in (None, identified.run.id),
+        tokens=None if mean_tokens is None else round(mean_tokens * missing),
+        seconds=None if mean_seconds is None else round(mean_seconds * missing / jobs, 1),
     )
 
 
-def _plan(context: Context, spec: EvaluateSpec, identified: Identified) -> Plan:
+def _complete(context: Context, identified: Identified, against: str | None) -> None:
+    """Record that the run is complete: what it left out first, so that no moment has it wrong."""
+    context.store.put_run(identified.run.model_copy(update={"early_stop_against": against}))
+    if not context.store.is_complete(identified.run.id):
+        context.store.complete_run(identified.run.id)
+
+
+def _plan(context: Context, spec: EvaluateSpec, identified: Identified, stops: Early | None = None) -> Plan:
     return plan(
         list(identified.tasks),
         identified.run.seeds,
         context.store.rollouts(identified.run.id),
         retries=context.settings.measure.retries,
         retry_infra=spec.retry_infra,
+        order=stops.order if stops is not None else (),
     )
 
 
-def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: Plan) -> Driven:
+def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: Plan, stops: Early | None) -> Driven:
+    if stops is not None and stops.decided():
+        return Driven(executed=0, stopped=False, settled=True)
+    if stops is not None:  # what an earlier decision left out may be needed now
+        context.store.put_run(identified.run)
     devices = context.devices
     devices.model.arm()
     jobs = devices.ceiling.of(spec.jobs or context.settings.measure.jobs)
@@ -102,7 +126,7 @@ def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: P
             context.store,
             identified.run,
             identified.tasks,
-            Subject(worktree=worktree, manifest=manifest),
+            Subject(worktree=worktree, manifest=manifest, changes=traced(context, spec.commit)),
             devices.bench,
             bus=context.bus,
             stop=context.stop,
@@ -110,7 +134,7 @@ def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: P
             max_tokens=spec.max_tokens,
         )
         try:
-            return driver.drive(todo, executor, jobs)
+            return driver.drive(todo, executor, jobs, decided=stops.decided if stops is not None else None)
         finally:
             executor.close()
 

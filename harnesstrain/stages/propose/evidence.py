@@ -100,7 +100,10 @@ def _summary(record: Run | None, rollouts: list[Rollout]) -> str:
     if record is None:
         return "The baseline was not measured yet.\n"
     solved = sum(rollout.solved for rollout in rollouts)
-    lines = [f"{solved} of {len(rollouts)} solved by {record.commit[:8]}.", ""]
+    lines = [f"{solved} of {len(rollouts)} solved by {record.commit[:8]}."]
+    if record.early_stop_against is not None:
+        lines.append("Its other cells were not measured: the verdict was decided without them.")
+    lines.append("")
     lines += ["| task | seed | outcome | model calls | actions | first-try valid |", "|---|---|---|---|---|---|"]
     for rollout in rollouts:
         outcome = rollout.outcome.value + (f" ({rollout.reason})" if rollout.reason else "")

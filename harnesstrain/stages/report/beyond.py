@@ -34,6 +34,7 @@ def elsewhere(records: Records, base: Run) -> tuple[Measured, ...]:
                 unmeasurable=scored.unmeasurable,
                 complete=summary.complete,
                 interval=scored.interval,
+                not_needed=scored.not_needed,
             )
         )
     return tuple(found)

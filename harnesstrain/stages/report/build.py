@@ -10,7 +10,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Regime, Run
-from harnesstrain.core.records.verdict import Excluded, Verdict
+from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Verdict
 from harnesstrain.judge import Comparison, levers
 from harnesstrain.judge.certification import certification
 from harnesstrain.judge.comparison import NOT_CERTIFIED
@@ -160,6 +160,7 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
         detectable=source.detectable,
         proven_unchanged=source.proven_unchanged,
         compared=source.base.cells,
+        not_needed=sum(one.reason == NOT_NEEDED for one in (verdict.excluded if verdict else comparison.absent)),
     )
 
 

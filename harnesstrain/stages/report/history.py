@@ -34,7 +34,10 @@ class Score(Record):
 
     solved: int
     cells: int
+    """Measured cells."""
     unmeasurable: int
+    not_needed: int = 0
+    """Cells that an early decision left unmeasured; `solved` and `cells` are then of a part of the panel."""
 
     @property
     def interval(self) -> Interval:
@@ -87,7 +90,12 @@ def score(summary: RunSummary | None) -> Score | None:
     """A run's solves; None without a rollout."""
     if summary is None or not summary.cells:
         return None
-    return Score(solved=summary.solved, cells=summary.cells, unmeasurable=summary.cells - summary.scorable)
+    return Score(
+        solved=summary.solved,
+        cells=summary.cells,
+        unmeasurable=summary.cells - summary.scorable,
+        not_needed=summary.not_needed,
+    )
 
 
 def scores(records: Records) -> dict[str, Score]:
@@ -140,7 +148,8 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
                 solved=cand.solved if cand else None,
                 base_solved=base.solved if base else None,
                 cells=cand.cells if cand else (base.cells if base else None),
-                interval=cand.interval if cand else None,
+                not_needed=cand.not_needed if cand else 0,
+                interval=cand.interval if cand and not cand.not_needed else None,
                 gained=flipped(verdict.gained) if verdict else (),
                 lost=flipped(verdict.lost) if verdict else (),
                 verdict=verdict.id if verdict else None,
@@ -187,6 +196,11 @@ def curve(epochs: Sequence[EpochRow]) -> tuple[int, ...]:
     if epochs and epochs[-1].state == "promoted" and epochs[-1].solved is not None:
         points.append(epochs[-1].solved)
     return tuple(points)
+
+
+def ceiling(epochs: Sequence[EpochRow]) -> int:
+    """Cells of the largest panel among the epochs."""
+    return max(((row.cells or 0) + row.not_needed for row in epochs), default=0)
 
 
 def sparkline(points: Sequence[int], top: int) -> str:

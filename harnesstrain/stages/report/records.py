@@ -69,8 +69,11 @@ class EpochRow(Record):
     """By the candidate, over all of its cells."""
     base_solved: int | None = None
     cells: int | None = None
+    """Cells measured of the candidate, else of the baseline."""
+    not_needed: int = 0
+    """Cells of the candidate that could not change the verdict and were not measured."""
     interval: Interval | None = None
-    """95 % Wilson interval of solved/cells."""
+    """95 % Wilson interval of solved/cells; None where only a part was measured."""
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     verdict: str | None = None
@@ -93,6 +96,8 @@ class VerdictShown(Record):
     proven_unchanged: int
     compared: int
     """Cells measured on both sides."""
+    not_needed: int = 0
+    """Cells that could not change the verdict and were not measured."""
 
 
 class Measured(Record):
@@ -106,6 +111,8 @@ class Measured(Record):
     unmeasurable: int
     complete: bool
     interval: Interval
+    not_needed: int = 0
+    """Cells that an early decision left out: then the interval is of a chosen part."""
 
 
 class Moved(Record):

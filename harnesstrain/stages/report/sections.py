@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.verdict import Excluded, Flip, Levers
-from harnesstrain.stages.report.history import MARKS, curve, sparkline
+from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
+from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
 from harnesstrain.stages.report.tables import Table
 
@@ -89,7 +89,7 @@ def _warnings(report: Report) -> Part:
 def _epochs(report: Report) -> Part:
     if not report.epochs:
         return Part(title="Epochs")
-    top = max((row.cells or 0 for row in report.epochs), default=0)
+    top = ceiling(report.epochs)
     points = curve(report.epochs)
     ends = f"Baseline solves {sparkline(points, top)}  {points[0]} → {points[-1]} of {top}." if points else ""
     table = Table(
@@ -101,7 +101,7 @@ def _epochs(report: Report) -> Part:
 
 
 def _epoch(row: EpochRow) -> tuple[str, ...]:
-    solved = NONE if row.solved is None else f"{row.solved}/{row.cells}"
+    solved = NONE if row.solved is None else f"{row.solved}/{row.cells}{_unneeded(row.not_needed)}"
     band = f"{row.interval.low:.0%}–{row.interval.high:.0%}" if row.interval else NONE
     return (
         str(row.number),
@@ -133,7 +133,14 @@ def _verdict(report: Report) -> Part:
         lines.append(
             f"{shown.proven_unchanged} of {shown.compared} cells proven unchanged: same requests, same actions."
         )
+    if shown.not_needed:
+        cells = "1 cell was" if shown.not_needed == 1 else f"{shown.not_needed} cells were"
+        lines.append(f"{cells} not needed: no outcome there could change this verdict.")
     return Part(title="Verdict", sentences=tuple(lines))
+
+
+def _unneeded(cells: int) -> str:
+    return f", {cells} not needed" if cells else ""
 
 
 def _strength(shown: VerdictShown) -> str:
@@ -210,7 +217,10 @@ def _left_out(report: Report) -> Part:
 
 def _excluded_rows(kind: str, cells: Iterable[Excluded]) -> Iterator[tuple[str, ...]]:
     for cell in cells:
-        yield (kind, cell.task, str(cell.seed), cell.reason, cell.detail or NONE)
+        if cell.reason == NOT_NEEDED:
+            yield ("not needed", cell.task, str(cell.seed), "the verdict was decided", NONE)
+        else:
+            yield (kind, cell.task, str(cell.seed), cell.reason, cell.detail or NONE)
 
 
 def _transitions(report: Report) -> Part:
@@ -226,7 +236,7 @@ def _holdout(report: Report) -> Part:
             one.split,
             short(one.commit),
             short(one.run),
-            f"{one.solved}/{one.cells}",
+            f"{one.solved}/{one.cells}{_unneeded(one.not_needed)}",
             f"{one.interval.low:.0%}–{one.interval.high:.0%}",
             str(one.unmeasurable),
             "yes" if one.complete else "no",
