@@ -38,12 +38,13 @@ def reexecute(
 ) -> ChainCheck:
     """Re-execute the actions among `steps` in order, comparing each with its record.
 
-    Stops at the first output that differs after scrubbing.  A step that timed out is compared by having timed out.
+    Stops at the first output that differs after scrubbing.  A step that timed out is compared by having timed out; one
+    that the episode's time did not suffice for has no result, and is left out.
     `state`: digest of the files that an earlier execution of the chain left.  Other files make the chain `equivalent`
     at best: some programs keep times in theirs.
     Raises SandboxFailure: an infrastructure error neither certifies nor excludes.
     """
-    chain = [step for step in steps if step.kind in ACTIONS]
+    chain = [step for step in steps if step.kind in ACTIONS and step.exit_code is not None]
     if not chain:
         return ChainCheck(result=Certified.NO_CHAIN)
     exact = True

@@ -145,6 +145,13 @@ def test_a_time_out_comes_back_as_a_time_out(workbench: Workbench) -> None:
     assert check.result in (Certified.EXACT, Certified.EQUIVALENT)
 
 
+def test_a_command_that_the_time_did_not_suffice_for_is_left_out(workbench: Workbench) -> None:
+    bench = workbench.bench(budgets=Budgets(time=0.5))
+    finished = workbench.solve("ep.run('echo a')\nep.run('sleep 30')", bench)
+    check = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps)
+    assert (check.result, check.executed) == (Certified.EXACT, 1)
+
+
 def test_nothing_executed_is_nothing_to_certify(workbench: Workbench) -> None:
     finished = workbench.solve("ep.note(x=1)")
     assert finished.rollout.chain_digest is None
