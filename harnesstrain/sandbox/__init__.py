@@ -25,7 +25,7 @@ pins.py        determinism at the source
 scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules
 scrub_file.py  a user's own scrub rules
 scrub_proposal.py  a rule proposed for two outputs that differ
-contract.py    what every sandbox must do, as tests to import
+contract.py    what every sandbox must do, as tests to import; contract_states.py: about states
 """
 
 from __future__ import annotations

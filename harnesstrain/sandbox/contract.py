@@ -23,6 +23,7 @@ from harnesstrain.core.errors import ConfigError, HtError, SandboxFailure, Unsup
 from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Environment
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
+from harnesstrain.sandbox.contract_states import StatesContract
 
 DOCKERFILE = """\
 FROM {base}
@@ -33,7 +34,7 @@ RUN echo "$GREETING from the build" > built.txt
 """
 
 
-class SandboxContract:
+class SandboxContract(StatesContract):
     """What every sandbox must do.  Tests that need isolation are skipped for kinds that say they have none."""
 
     base = "python:3.11-slim"
