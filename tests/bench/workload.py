@@ -22,6 +22,8 @@ _WORDS = (
     "segment server socket source stream string table target thread token update value vector warning"
 )
 WORDS = _WORDS.split()
+NOISE = 170
+"""Bytes of an observation that differ each time, about."""
 MARKER = re.compile(r"\[\[task (\S+) action (\d+)\]\]")
 
 
@@ -89,7 +91,9 @@ def observation(shape: Shape, task: str, action: int, turn: int) -> str:
         f"log in /tmp/tmp.{turn:010d}/out.txt\n"
         f"run 0e37df36-f698-41e6-bb2c-{turn:012x} took {turn % 977 + 1} ms\n"
     )
-    return f"{marker(task, action)}\n{text(f'{task} {action} observation', shape.observation - len(noise))}\n{noise}"
+    head = marker(task, action)
+    signal = text(f"{task} {action} observation", shape.observation - len(head) - NOISE)
+    return f"{head}\n{signal}\n{noise}"
 
 
 def answer(shape: Shape, request: LlmRequest) -> dict[str, Any]:
