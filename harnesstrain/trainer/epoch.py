@@ -77,7 +77,9 @@ class Turn:
         cand_run = self._evaluate(candidate.commit, against=against)
         self._write(cand_run=cand_run)
         verdict = self._judge(base_run, cand_run)
-        while verdict.decision is Decision.UNMEASURABLE and verdict.not_needed:  # a gain that decided did not repeat
+        attempts = -1
+        while verdict.decision is Decision.UNMEASURABLE and verdict.not_needed and verdict.cand_attempts != attempts:
+            attempts = verdict.cand_attempts  # a gain that had decided did not repeat: go on measuring
             self._evaluate(candidate.commit, against=against)
             verdict = self._judge(base_run, cand_run)
         self._verdict = verdict

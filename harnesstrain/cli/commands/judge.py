@@ -37,6 +37,9 @@ def command(
         output.say(verdict_line(verdict))
         if verdict.decision is Decision.UNMEASURABLE:
             msg = f"unmeasurable: {verdict.sentence}"
-            raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` measures the missing cells again")
+            hint = "`ht evaluate --retry-infra` measures the missing cells again"
+            if verdict.not_needed:
+                hint = f"`ht evaluate {verdict.cand_commit[:8]} --exhaustive` measures the cells that were left out"
+            raise Unmeasurable(msg, hint=hint)
         if exit_code and not verdict.selected:
             raise AnswerNo(verdict.sentence)

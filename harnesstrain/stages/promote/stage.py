@@ -46,7 +46,10 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
     head = context.repo.branch_head(branch)
     if verdict.decision is Decision.UNMEASURABLE:
         msg = f"verdict {verdict.id[:8]} is unmeasurable: {verdict.sentence}"
-        raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` measures the missing cells again")
+        hint = "`ht evaluate --retry-infra` measures the missing cells again"
+        if verdict.not_needed:
+            hint = f"`ht evaluate {verdict.cand_commit[:8]} --exhaustive` measures the cells that were left out"
+        raise Unmeasurable(msg, hint=hint)
     rule: Optimizer = optimizer or plugin("optimizers", context.settings.loop.optimizer)()
     why_not = rule.decide(verdict)
     if why_not is not None:
