@@ -9,6 +9,7 @@ from harnesstrain.core.errors import Unsupported
 from harnesstrain.core.settings import Settings
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.sandbox.kinds import open_sandbox
+from harnesstrain.sandbox.states import StatesSize, shared_states
 
 
 def open_for(settings: Settings) -> Sandbox:
@@ -23,3 +24,13 @@ def open_for(settings: Settings) -> Sandbox:
     sandbox.close()
     msg = f"sandbox '{can.kind}' does not isolate: {'; '.join(can.notes) or 'commands run on this machine'}"
     raise Unsupported(msg, hint="`ht doctor` says what is missing; --allow-unisolated accepts the risk")
+
+
+def kept_states() -> StatesSize:
+    """What the states take that this user's sandboxes keep to go on from."""
+    return shared_states().size()
+
+
+def shrink_states(all_bytes: int, *, dry_run: bool = False) -> StatesSize:
+    """Remove the longest unused until all together take at most `all_bytes`; returns what went, or would go."""
+    return shared_states().shrink(all_bytes, dry_run=dry_run)

@@ -17,6 +17,8 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from harnesstrain.core import packed
 from harnesstrain.core.errors import Prerequisite, SandboxFailure
 from harnesstrain.sandbox.layers import PART, exclusive
@@ -51,6 +53,11 @@ class KeptState:
     path: Path
     facts: Mapping[str, Any]
     """What was noted when it was kept."""
+
+
+def shared_states() -> States:
+    """The states that this user's sandboxes keep, whatever the project."""
+    return States(user_cache_path("harnesstrain") / STATES)
 
 
 class States:
@@ -123,19 +130,20 @@ class States:
                 swept += 1
         return swept
 
-    def shrink(self, all_bytes: int) -> int:
-        """Remove states until all together take at most `all_bytes`, the longest unused first; returns how many."""
+    def shrink(self, all_bytes: int, *, dry_run: bool = False) -> StatesSize:
+        """Remove states until all together take at most `all_bytes`, the longest unused first; returns what went."""
         kept = sorted(self._kept())
-        total, removed = sum(size for _, size, _ in kept), 0
+        total, gone, freed = sum(size for _, size, _ in kept), 0, 0
         for _, size, path in kept:
-            if total <= all_bytes and len(kept) - removed <= ALL_STATES:
+            if total - freed <= all_bytes and len(kept) - gone <= ALL_STATES:
                 break
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-            total -= size
-            removed += 1
-        self._size = total
-        return removed
+            if not dry_run:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+            freed += size
+            gone += 1
+        self._size = total if dry_run else total - freed
+        return StatesSize(gone, freed)
 
     def _path(self, key: str) -> Path:
         return self.root / key[:2] / key

@@ -22,7 +22,7 @@ from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Environment
 from harnesstrain.sandbox.local import LocalSandbox
 from harnesstrain.sandbox.local_session import LocalSession
-from harnesstrain.sandbox.states import States
+from harnesstrain.sandbox.states import States, StatesSize
 from tests.sandbox import kinds
 
 pytestmark = pytest.mark.local
@@ -492,7 +492,9 @@ def test_the_longest_unused_states_go_first(tmp_path: Path) -> None:
     assert states.first([names[0]]) is None
     assert states.first([names[5], names[99]]) == names[5]
     assert states.first(names[90:]) == names[90]
-    assert states.shrink(0) == size.count
+    assert states.shrink(0, dry_run=True) == size == states.size()
+    assert states.shrink(size.bytes) == StatesSize(0, 0)
+    assert states.shrink(0) == size
     assert states.size().count == 0
 
 

@@ -9,7 +9,7 @@ import typer
 
 from harnesstrain.cli import options as opt
 
-app = typer.Typer(help="Caches: stats, gc, bump, export.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Caches: stats, gc, states, bump, export.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("stats")
@@ -113,3 +113,31 @@ def export(
         output.data(str(file))
         left_out = f", {broken} broken ones left out" if broken else ""
         output.say(f"{name}: {count} entries{left_out}")
+
+
+@app.command("states")
+def states(
+    max_mb: Annotated[
+        float | None, typer.Option("--max-mb", min=0, help="Remove the longest unused beyond it.")
+    ] = None,
+    dry_run: opt.DryRun = False,
+    json: opt.Json = False,
+) -> None:
+    """How much the kept states of sandboxes take, of all projects; with --max-mb, make it less.
+
+    A state lets an environment go on from a step without running the commands before it.  Without one they run again.
+    """
+    from harnesstrain.cli import output
+    from harnesstrain.measure.sandboxes import kept_states, shrink_states
+
+    gone = None if max_mb is None else shrink_states(int(max_mb * 1e6), dry_run=dry_run)
+    kept = kept_states()
+    if json:
+        counts = {"entries": gone.count, "bytes": gone.bytes} if gone else None
+        output.emit("states", {"entries": kept.count, "bytes": kept.bytes, "removed": counts, "dry_run": dry_run})
+        return
+    if gone is not None:
+        line = f"{gone.count} states, {gone.bytes} bytes"
+        output.data(line) if dry_run else output.say(f"{line} removed")
+        return
+    output.data(f"{kept.count} states, {kept.bytes} bytes")
