@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harnesstrain.cli import output, runs
-from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.errors import HtError, NotFound, Prerequisite, TransportFailure, UsageError
 from harnesstrain.core.records.certificate import Certificate, Certified
 from harnesstrain.stages import certify
 
 if TYPE_CHECKING:
     from harnesstrain.measure.context import Context
 
-PARTS = ("model", "env")
+PARTS = ("model", "env", "harness")
 """What can be certified, in order: a model certificate changes the regime that env certificates are of."""
+DIFF_LINES = 12
+"""Lines of a diff that are printed; `ht show` has more."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +41,36 @@ class Made:
     runs: list[str] = field(default_factory=list)
     executed: int = 0
     """Chains re-executed now."""
+    played: int = 0
+    """Rollouts played back now."""
     forked: list[str] = field(default_factory=list)
     """What is not deterministic, in words."""
+    missing: list[HtError] = field(default_factory=list)
+    """Why parts were passed over."""
 
 
 def asked(what: str | None, run: str | None) -> Asked:
     """The parts that `ht certify WHAT RUN` means.  Raises UsageError."""
     if what is not None and what not in PARTS:
-        if run is not None or what == "harness":
+        if run is not None:
             msg = f"'{what}' is nothing that can be certified here"
             raise UsageError(msg, hint=f"one of {', '.join(PARTS)}; or `ht certify RUN` for all that apply")
         what, run = None, what
     if what == "model" and run is not None:
         raise UsageError("a model is certified without a run", hint="`ht certify model`, or `ht certify env RUN`")
     return Asked(parts=PARTS if what is None else (what,), run=run or "@", all=what is None)
+
+
+@contextmanager
+def part(name: str, asked: Asked, made: Made) -> Iterator[None]:
+    """One part.  Where every part that applies was asked for, one that lacks its model or sandbox is passed over."""
+    try:
+        yield
+    except (Prerequisite, TransportFailure) as missing:
+        if not asked.all:
+            raise
+        made.missing.append(missing)
+        output.say(f"{name}: not certified: {missing.message}")
 
 
 def of_model(context: Context, spec: certify.ModelSpec, made: Made) -> None:
@@ -79,27 +98,65 @@ def of_model(context: Context, spec: certify.ModelSpec, made: Made) -> None:
         output.say("  the reference was not cold: the endpoint reused what it had kept")
 
 
-def of_env(context: Context, identifiers: Sequence[str], panel: str | None, made: Made) -> None:
-    """Certify the environment of each run's tasks and say what was found."""
+def of_env(context: Context, identifiers: Sequence[str], spec: certify.CertifySpec, made: Made) -> None:
+    """Certify the environment of each run's tasks and say what was found.  `spec`: of the runs, but for which."""
     env: list[Certificate] = []
     for identifier in identifiers:
-        done = certify.run(context, certify.CertifySpec(run=identifier, panel=panel))
+        done = certify.run(context, spec.model_copy(update={"run": identifier}))
         made.runs.append(identifier)
         made.executed += done.executed
         env += done.certificates
     made.certificates += env
-    counts = {result: sum(one.result is result for one in env) for result in Certified}
+    output.say(f"{_counted(env)}; {made.executed} chains re-executed now")
+    forks = [one for one in env if one.result is Certified.FORKED]
+    for one in forks:
+        output.say(f"  {one.task}: step {one.step}: {one.command}")
+        _say_diff(one)
+        if one.proposal is None:
+            output.say(f"    no scrub rule is proposed: {one.proposal_reason or 'nothing is known of why'}")
+            continue
+        output.say(f"    a scrub rule for it ({one.proposal_reason}), if that carries no signal; `scrub` in [sandbox]")
+        output.say("    names the file to put it in:")
+        for line in one.proposal.splitlines():
+            output.say(f"      {line}")
+    if forks:
+        made.forked.append(f"{len(forks)} task{'s' if len(forks) > 1 else ''}")
+
+
+def of_harness(context: Context, identifiers: Sequence[str], spec: certify.HarnessSpec, made: Made) -> None:
+    """Play back each run's rollouts and say what was found.  `spec`: of the runs, but for which."""
+    for identifier in identifiers:
+        done = certify.certify_harness(context, spec.model_copy(update={"run": identifier}))
+        if identifier not in made.runs:
+            made.runs.append(identifier)
+        made.certificates += done.certificates
+        made.played += done.played
+        told = f"harness {done.commit[:8]}: {_counted(done.certificates)}; {done.played} rollouts played back now"
+        output.say(told)
+        forks = [one for one in done.certificates if one.result is Certified.FORKED]
+        for one in forks:
+            output.say(f"  {one.task}: step {one.step}: {one.command}")
+            _say_diff(one)
+        if forks:
+            made.forked.append(f"harness {done.commit[:8]}")
+
+
+def _counted(certificates: Sequence[Certificate]) -> str:
+    counts = {result: sum(one.result is result for one in certificates) for result in Certified}
     shown = ", ".join(f"{count} {result.value}" for result, count in counts.items() if count)
-    output.say(f"{shown or 'nothing to certify'}; {made.executed} chains re-executed now")
-    for certificate in env:
-        if certificate.result is Certified.FORKED:
-            output.say(f"  {certificate.task}: step {certificate.step}: {certificate.command}")
-    if counts[Certified.FORKED]:
-        made.forked.append(f"{counts[Certified.FORKED]} tasks")
+    return shown or "nothing to certify"
 
 
-def runs_for_env(context: Context, names: Sequence[str], *, strict: bool) -> list[str]:
-    """The runs that names mean.  Without `strict`, those that cannot be certified now are passed over, and said."""
+def _say_diff(certificate: Certificate) -> None:
+    lines = (certificate.diff or "").splitlines()
+    for line in lines[:DIFF_LINES]:
+        output.say(f"    {line}")
+    if len(lines) > DIFF_LINES:
+        output.say(f"    … `ht show {certificate.id[:8]}` shows {len(lines) - DIFF_LINES} lines more")
+
+
+def runs_named(context: Context, names: Sequence[str], *, strict: bool) -> list[str]:
+    """The runs that names mean.  Without `strict`, versions that were not measured are passed over, and said."""
     found: list[str] = []
     for name in names:
         try:
@@ -107,17 +164,38 @@ def runs_for_env(context: Context, names: Sequence[str], *, strict: bool) -> lis
         except NotFound as missing:
             if strict:
                 raise
-            output.say(f"environments: {missing.message}; `ht evaluate {name}` measures it")
-    if strict or not found:
-        return found
-    regime = context.devices.bench.regime.digest
-    for identifier in list(found):
+            output.say(f"environments and harness: {missing.message}; `ht evaluate {name}` measures it")
+    return found
+
+
+def of_this_regime(context: Context, identifiers: Sequence[str]) -> list[str]:
+    """The runs that were measured under the present regime; the others are passed over, and said."""
+    found = list(identifiers)
+    regime = context.devices.bench.regime.digest if found else ""
+    for identifier in identifiers:
         if context.store.run(identifier).regime != regime:
             output.say(
                 f"environments: run {identifier[:8]} is of another regime; `ht evaluate` measures under this one"
             )
             found.remove(identifier)
     return found
+
+
+def plans(context: Context, asked: Asked, spec: certify.ModelSpec, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What would be done, a sentence for each part, and the runs that names mean."""
+    found: list[str] = []
+    made = Made()
+    if "model" in asked.parts:
+        with part("model", asked, made):
+            found.append(model_plan(context, spec))
+    identifiers = runs_named(context, names, strict=not asked.all)
+    if identifiers and "env" in asked.parts:
+        with part("environments", asked, made):
+            these = of_this_regime(context, identifiers) if asked.all else identifiers
+            found += [env_plan(context, these)] if these else []
+    if identifiers and "harness" in asked.parts:
+        found.append(harness_plan(context, identifiers))
+    return found, identifiers
 
 
 def model_plan(context: Context, spec: certify.ModelSpec) -> str:
@@ -133,3 +211,9 @@ def env_plan(context: Context, identifiers: Sequence[str]) -> str:
     """One sentence: what would be re-executed."""
     rollouts = [one for identifier in identifiers for one in context.store.rollouts(identifier)]
     return f"would re-execute {sum(one.actions for one in rollouts)} commands of {len(rollouts)} rollouts"
+
+
+def harness_plan(context: Context, identifiers: Sequence[str]) -> str:
+    """One sentence: what would be played back."""
+    rollouts = [one for identifier in identifiers for one in context.store.rollouts(identifier)]
+    return f"would play back {len(rollouts)} rollouts to their harness"

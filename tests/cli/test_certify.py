@@ -46,15 +46,101 @@ def test_every_part_that_applies(project: Make) -> None:
     ran = made.ht("certify", "--quick")
     assert ran.code == 0, ran.err
     assert len(ran.lines) == 1
-    assert "environments: " in ran.err and "was not measured yet; `ht evaluate @` measures it" in ran.err
+    assert "environments and harness: " in ran.err and "was not measured yet; `ht evaluate @` measures it" in ran.err
     assert made.ht("evaluate").code == 0
     ran = made.ht("certify", "--quick")
     assert ran.code == 0
-    assert len(ran.lines) == 1 + 3
+    assert len(ran.lines) == 1 + 3 + 3
     assert "certified before" in ran.err and "3 chains re-executed now" in ran.err
+    assert "3 exact; 3 rollouts played back now" in ran.err
     found = json.loads(made.ht("certify", "--quick", "--json").out)
-    assert [item["kind"] for item in found["items"]] == ["model", "env", "env", "env"]
-    assert made.ht("certify", "env").lines == ran.lines[1:]
+    assert [item["kind"] for item in found["items"]] == ["model", *["env"] * 3, *["harness"] * 3]
+    assert (found["executed"], found["played"]) == (0, 0)
+    assert made.ht("certify", "env").lines == ran.lines[1:4]
+    assert made.ht("certify", "harness").lines == ran.lines[4:]
+    planned = made.ht("certify", "-n")
+    assert planned.code == 0
+    assert [line.split(" ")[0:2] for line in planned.lines] == [
+        ["model", "scripted:"],
+        ["would", "re-execute"],
+        ["would", "play"],
+    ]
+    again = made.ht("certify", "harness", "--again")
+    assert again.code == 0 and "3 rollouts played back now" in again.err
+    assert not set(again.lines) & set(ran.lines)
+
+
+def test_without_a_model_the_harness_can_still_be_certified(project: Make) -> None:
+    made: Project = project()
+    assert made.ht("evaluate").code == 0
+    gone = {"HT_LLM_ENGINE": "external", "HT_LLM_URL": "http://127.0.0.1:9/v1"}
+    ran = made.ht("certify", "@", "--exit-code", **gone)
+    assert ran.code == 0, ran.err
+    assert "model: not certified: " in ran.err and "environments: not certified: " in ran.err
+    assert len(ran.lines) == 3 and "3 rollouts played back now" in ran.err
+    assert made.ht("certify", "env", "@", **gone).code == 6
+
+
+UNSTEADY = """
+from pathlib import Path
+import time
+
+from ht_sdk import Episode, serve
+
+
+def solve(ep: Episode) -> None:
+    ep.complete([{"role": "user", "content": f"it is {time.time_ns()}, {ep.task.instruction}"}])
+    ep.run("touch one")
+    ep.submit()
+
+
+serve(solve)
+"""
+
+
+def test_a_harness_that_does_not_repeat_itself_is_named(project: Make) -> None:
+    made: Project = project()
+    (made.root / "agent" / "main.py").write_text(UNSTEADY)
+    made.git("commit", "-qam", "Tell the time")
+    assert made.ht("evaluate").code == 0
+    ran = made.ht("certify", "harness", "@", "--exit-code")
+    assert ran.code == 3
+    commit = made.git("rev-parse", "HEAD")[:8]
+    assert f"harness {commit} does not repeat itself: on 3 of 3 rollouts" in ran.err
+    assert "  one: step 0: request: message 1" in ran.err
+    assert "    -user: it is " in ran.err and "    +user: it is " in ran.err
+    assert f"harness {commit} forked" in ran.err
+    shown = made.ht("show", ran.lines[0])
+    assert "--- recorded" in shown.out and "+++ issued" in shown.out
+    record = json.loads(made.ht("show", ran.lines[0], "--json").out)["record"]
+    assert (record["kind"], record["result"], record["commit"][:8]) == ("harness", "forked", commit)
+
+
+def test_a_fork_comes_with_a_diff_and_a_rule_that_can_be_pasted(project: Make) -> None:
+    made: Project = project(files={"agent/random/two": "yes\n"})
+    main = made.root / "agent" / "main.py"
+    main.write_text(main.read_text().replace("head -c 9 /dev/urandom | sha256sum", "echo open on port $RANDOM"))
+    made.git("commit", "-qam", "Open a port")
+    assert made.ht("evaluate").code == 0
+    ran = made.ht("certify", "env", "--exit-code")
+    assert ran.code == 3
+    assert "  two: step 6: echo open on port $RANDOM" in ran.err
+    assert "    -open on port " in ran.err and "a scrub rule for it (number after 'open on port')" in ran.err
+    found = json.loads(made.ht("certify", "env", "--json").out)
+    (fork,) = [one for one in found["items"] if one["result"] == "forked"]
+    assert fork["recorded_raw"] != fork["observed_raw"]
+    (made.root / "scrub.toml").write_text(fork["proposal"])
+    (made.root / "ht.toml").write_text(
+        (made.root / "ht.toml").read_text().replace('kind = "local"', 'kind = "local"\nscrub = "scrub.toml"')
+    )
+    assert made.ht("config", "sandbox.scrub").code == 0
+    mended = made.ht("certify", "env", "--exit-code")
+    assert mended.code == 0, mended.err
+    assert "2 exact, 1 equivalent; 1 chains re-executed now" in mended.err
+    assert made.ht("certify", "env", "--exit-code").lines == mended.lines
+    (made.root / "scrub.toml").write_text("[[rule]]\nname = 1\n")
+    broken = made.ht("certify", "env")
+    assert broken.code == 2 and "scrub.toml: rule 1: name" in broken.err and len(broken.err.splitlines()) == 2
 
 
 def test_a_forked_model_is_an_answer(project: Make) -> None:
@@ -75,7 +161,8 @@ def test_a_forked_model_is_an_answer(project: Make) -> None:
     ("arguments", "why"),
     [
         (("certify", "model", "@"), "a model is certified without a run"),
-        (("certify", "harness", "@"), "'harness' is nothing that can be certified here"),
+        (("certify", "harness", "@"), "was not measured yet"),
+        (("certify", "weather", "@"), "'weather' is nothing that can be certified here"),
         (("certify", "model", "--quick", "--thorough"), "--quick and --thorough exclude each other"),
         (("certify", "env"), "was not measured yet"),
     ],

@@ -8,13 +8,16 @@ import typer
 
 from harnesstrain.cli import options as opt
 
-WHAT = "model: ask the endpoint.  env: re-execute a run's recorded commands.  Default: all that apply."
+WHAT = (
+    "model: ask the endpoint.  env: re-execute a run's recorded commands.  harness: play a run back to its harness.  "
+    "Default: all that apply."
+)
 
 
 def command(
-    what: Annotated[str | None, typer.Argument(metavar="[model|env]", help=WHAT)] = None,
+    what: Annotated[str | None, typer.Argument(metavar="[model|env|harness]", help=WHAT)] = None,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN|REV|-]", help="env: a run id, or a version; default: @.")
+        str | None, typer.Argument(metavar="[RUN|REV|-]", help="env, harness: a run id, or a version; default: @.")
     ] = None,
     panel: opt.Panel = None,
     max_running: Annotated[
@@ -22,7 +25,7 @@ def command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="model: fewer and shorter prompts.")] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="model: more and longer prompts.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="model: ask also where a certificate holds.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Certify also what has a certificate already.")] = False,
     dry_run: opt.DryRun = False,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
@@ -30,43 +33,50 @@ def command(
     progress: opt.Progress = "auto",
     json: opt.Json = False,
 ) -> None:
-    """Find out whether model and environment repeat themselves.  Prints certificate ids.
+    """Find out whether model, environment and harness repeat themselves.  Prints certificate ids.
 
     A model is certified for the largest number of requests at once whose replies stay equal; runs keep within it.
-    A task whose output differs is `forked`: comparisons leave it out, and every report lists it.
+    A task whose output differs, or on which the harness does something else with the same replies, is `forked`:
+    comparisons leave it out, and every report lists it.  With no word the model is asked quickly.
     """
     from harnesstrain.cli import certifying, output, revisions
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo, UsageError
-    from harnesstrain.stages.certify import ModelSpec
+    from harnesstrain.stages.certify import CertifySpec, HarnessSpec, ModelSpec
 
     if quick and thorough:
         raise UsageError("--quick and --thorough exclude each other", hint="give one of them, or neither")
     asked = certifying.asked(what, run)
-    depth = "quick" if quick else "thorough" if thorough else "standard"
+    depth = "thorough" if thorough else "quick" if quick or asked.all else "standard"
     spec = ModelSpec(depth=depth, max_running=max_running, again=again)
     made = certifying.Made()
     with opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as context:
-        names = revisions.arguments([asked.run]) if "env" in asked.parts else []
+        names = revisions.arguments([asked.run]) if {"env", "harness"}.intersection(asked.parts) else []
         if dry_run:
-            plans = [certifying.model_plan(context, spec)] if "model" in asked.parts else []
-            identifiers = certifying.runs_for_env(context, names, strict=not asked.all)
-            plans += [certifying.env_plan(context, identifiers)] if identifiers else []
+            plans, identifiers = certifying.plans(context, asked, spec, names)
             for text in [] if json else plans:
                 output.data(text)
             if json:
                 output.emit("plan", {"text": "; ".join(plans), "runs": identifiers})
             return
         if "model" in asked.parts:
-            certifying.of_model(context, spec, made)
-            if not json:
-                output.data(made.certificates[0].id)
-            made.printed = 1
-        identifiers = certifying.runs_for_env(context, names, strict=not asked.all)
-        if identifiers:
-            certifying.of_env(context, identifiers, panel, made)
+            with certifying.part("model", asked, made):
+                certifying.of_model(context, spec, made)
+                if not json:
+                    output.data(made.certificates[0].id)
+                made.printed = 1
+        identifiers = certifying.runs_named(context, names, strict=not asked.all)
+        if identifiers and "env" in asked.parts:
+            with certifying.part("environments", asked, made):
+                these = certifying.of_this_regime(context, identifiers) if asked.all else identifiers
+                certifying.of_env(context, these, CertifySpec(run="", panel=panel, again=again), made)
+        if identifiers and "harness" in asked.parts:
+            with certifying.part("harness", asked, made):
+                certifying.of_harness(context, identifiers, HarnessSpec(run="", panel=panel, again=again), made)
+    if made.missing and not made.certificates:
+        raise made.missing[0]
     if json:
-        output.emit_list("certificates", made.certificates, runs=made.runs, executed=made.executed)
+        output.emit_list("certificates", made.certificates, runs=made.runs, executed=made.executed, played=made.played)
     for certificate in [] if json else made.certificates[made.printed :]:
         output.data(certificate.id)
     if exit_code and made.forked:
