@@ -4,13 +4,31 @@ Read this to learn what an instance needs and how its log becomes a verdict.  Ma
 anything or asks a network.
 
 rows.py      rows of a data set → Row
+facts.py     per repository and version: python, install, test command
+spec.py      spec_of: a Row → image, commands, files of the verifier, verify key
+script.py    the text of the evaluation script
+diffs.py     which files a git diff touches
+patches.py   a change as a patch: capture, digest, the ladder of ways to apply it
 parsers.py   logs of the twelve Python repositories → results by test id
 django.py    Django's runner
 verdict.py   grade_log: a Row and a log → Verdict
 infra.py     signs of broken infrastructure
 """
 
+from harnesstrain.taskset.swebench.patches import Patch, patch_of
 from harnesstrain.taskset.swebench.rows import Row, read_rows, rows_of
+from harnesstrain.taskset.swebench.spec import Spec, spec_of
 from harnesstrain.taskset.swebench.verdict import Facts, Verdict, grade_log
 
-__all__ = ["Facts", "Row", "Verdict", "grade_log", "read_rows", "rows_of"]
+__all__ = [
+    "Facts",
+    "Patch",
+    "Row",
+    "Spec",
+    "Verdict",
+    "grade_log",
+    "patch_of",
+    "read_rows",
+    "rows_of",
+    "spec_of",
+]

@@ -8,7 +8,6 @@ any text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harnesstrain.core.records.base import Record
@@ -36,6 +35,8 @@ class Rule:
     reason: str
     pattern: str
     """Searched in a single line of the log."""
+    early: bool = True
+    """Whether it counts before the tests began, where they did begin."""
 
 
 _SHELL = r"^(?:\S+: (?:(?:line )?\d+: *)?)?"
@@ -47,7 +48,11 @@ RULES = (
     Rule("no_environment", _SHELL + r"cd: /testbed: No such file"),
     Rule("missing_tool", _SHELL + r"(?:git|patch|python3?|pytest|tox|conda|uvx?): (?:command )?not found$"),
     Rule("missing_tool", r"^(?:/usr/bin/)?env: .?(?:python3?|bash).?: No such file"),
-    Rule("no_network", r"Could not resolve host|Temporary failure in name resolution|Network is unreachable"),
+    Rule(
+        "no_network",
+        r"Could not resolve host|Temporary failure in name resolution|Network is unreachable",
+        early=False,  # installing once more without a network always says so
+    ),
     Rule("out_of_memory", r"Cannot allocate memory|^(?:fatal: )?[Oo]ut of memory|oom-kill|^MemoryError\b"),
     Rule("killed", _SHELL + r"(?:\d+ )?Killed\b"),
     Rule("no_space", r"No space left on device|Disk quota exceeded"),
@@ -60,19 +65,19 @@ _COMPILED = tuple((rule, re.compile(rule.pattern)) for rule in RULES)
 _ANY = re.compile("|".join(f"(?:{rule.pattern})" for rule in RULES), re.MULTILINE)
 
 
-def find_sign(log: str) -> Infra | None:
-    """The most important sign in `log`; None when there is none."""
+def find_sign(log: str, began: str | None = None) -> Infra | None:
+    """The most important sign in `log`; None when there is none.  `began`: the marker of the tests' output."""
     if _ANY.search(log) is None:
         return None
-    lines = [line for line in log.split("\n") if not line.startswith(_FOREIGN) and _ANY.search(line)]
-    return _first(lines)
-
-
-def _first(lines: Iterable[str]) -> Infra | None:
-    kept = list(lines)
+    before, marker, after = log.partition(began) if began else ("", "", log)
+    early, late = (_telling(before), _telling(after)) if marker or not began else ([], _telling(log))
     for rule, pattern in _COMPILED:
-        for line in kept:
+        for line in (*early, *late) if rule.early else late:
             if pattern.search(line):
                 quoted = line.strip()[:EVIDENCE].encode("utf-8", "replace").decode("utf-8")
                 return Infra(reason=rule.reason, evidence=quoted)
     return None
+
+
+def _telling(text: str) -> list[str]:
+    return [line for line in text.split("\n") if not line.startswith(_FOREIGN) and _ANY.search(line)]

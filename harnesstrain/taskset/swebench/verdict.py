@@ -154,7 +154,7 @@ def _unfit(log: str, facts: Facts) -> Reason | None:
 
 
 def _ungraded(row: Row, log: str, facts: Facts, reason: Reason, exit_code: int | None) -> Verdict:
-    infra = None if reason in _POLICY else _stopped(facts, exit_code) or find_sign(log)
+    infra = None if reason in _POLICY else _stopped(facts, exit_code) or find_sign(log, START)
     return Verdict(
         instance_id=row.instance_id,
         status=Status.INFRA if infra else Status.UNRESOLVED,
@@ -191,7 +191,7 @@ def _graded(row: Row, log: str, facts: Facts, found: dict[str, Result], exit_cod
         resolved=None if infra else resolved,
         resolution=resolution,
         infra=infra,
-        suspect=None if resolved or infra else stopped or find_sign(log),
+        suspect=None if resolved or infra else stopped or find_sign(log, START),
         exit_code=exit_code,
         tests_status={FAIL_TO_PASS: fixed, PASS_TO_PASS: kept},
         results=results,

@@ -114,3 +114,12 @@ def test_a_run_that_was_killed_is_no_grade_unless_a_test_failed_before() -> None
     cut = grade_log(row, make_log("PASSED t.py::a", "PASSED t.py::old", code=137))
     assert cut.status == "infra"
     assert grade_log(row, make_log("PASSED t.py::a", "FAILED t.py::b", code=137)).status == "unresolved"
+
+
+def test_an_install_without_network_explains_nothing_once_the_tests_began() -> None:
+    noise = "ERROR: Temporary failure in name resolution\n"
+    began = grade_log(make_row(), make_log("SyntaxError: invalid syntax", code=2, before=noise))
+    assert (began.status, began.reason) == ("unresolved", "nothing_ran")
+    assert grade_log(make_row(), noise).status == "infra"
+    full = grade_log(make_row(), make_log("SyntaxError: x", code=2, before="x: No space left on device\n"))
+    assert full.status == "infra"
