@@ -7,15 +7,14 @@ with one byte: 0, the bytes follow; 1, they follow compressed by zstd, where tha
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 import threading
 
 import zstandard
+from pydantic_core import from_json
 
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply
-from harnesstrain.core.records.sandbox import RunResult
 
 PLAIN, ZSTD = b"\0", b"\1"
 
@@ -31,7 +30,7 @@ class _Zstd(threading.local):
     """A compressor and a decompressor for each thread: neither may be shared."""
 
     def __init__(self) -> None:
-        self.compress = zstandard.ZstdCompressor(level=3).compress
+        self.compress = zstandard.ZstdCompressor(level=1).compress
         self.decompress = zstandard.ZstdDecompressor().decompress
 
 
@@ -90,11 +89,10 @@ def step_from(value: bytes) -> StepEntry:
         end = middle + stdout
         if len(value) != end + stderr:
             raise ValueError("not a step: its length is wrong")
-        found = json.loads(value[_LENGTHS.size : middle])
-        result = found.pop("result")
-        result["stdout"], result["stderr"] = value[middle:end], value[end:]
-        return StepEntry(result=RunResult(**result), **found)
-    except (struct.error, AttributeError, KeyError, TypeError) as error:
+        found = from_json(value[_LENGTHS.size : middle])
+        found["result"] |= {"stdout": value[middle:end], "stderr": value[end:]}
+        return StepEntry.model_validate(found)
+    except (struct.error, KeyError, TypeError) as error:
         raise ValueError(f"not a step: {error}") from error
 
 
