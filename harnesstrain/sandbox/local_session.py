@@ -90,21 +90,21 @@ class LocalSession(AgentSession):
         if root.heir_of or not self._ended_itself:
             return False
         if self._sandbox.states.first([key]):
-            return True
-        last_pid = self.agent.settled()
-        if last_pid is None:
-            return False
-        facts = {"last_pid": last_pid, "lowers": [lower.parent.name for lower in root.lowers]}
+            return True  # it was sound when it was kept
+        with self.agent.held():
+            last_pid = self.agent.settled()
+            if last_pid is None:
+                return False
+            facts = {"last_pid": last_pid, "lowers": [lower.parent.name for lower in root.lowers]}
+            return self._sandbox.states.keep(key, lambda out: self._pack(out, facts))
 
-        def write(out: BufferedWriter) -> None:
-            order = self._sandbox.names_newest_first(self.stage)
-            folder = os.open(self.stage / "changes/fs", packed.FOLDER)
-            try:
-                packed.pack(folder, out, facts, newest_first=order, max_bytes=MAX_BYTES, max_entries=MAX_ENTRIES)
-            finally:
-                os.close(folder)
-
-        return self._sandbox.states.keep(key, write)
+    def _pack(self, out: BufferedWriter, facts: dict[str, object]) -> None:
+        order = self._sandbox.names_newest_first(self.stage)
+        folder = os.open(self.stage / "changes/fs", packed.FOLDER)
+        try:
+            packed.pack(folder, out, facts, newest_first=order, max_bytes=MAX_BYTES, max_entries=MAX_ENTRIES)
+        finally:
+            os.close(folder)
 
     def state(self) -> str | None:
         """Digest of every file that differs from the environment's own.
@@ -128,6 +128,8 @@ class LocalSession(AgentSession):
         if self._stage is None:
             place = Path(f"/proc/{self.launcher}")
             targets = [line.split(" ", 5)[4] for line in (place / "mountinfo").read_text().splitlines()]
-            [changes] = [target for target in targets if target.endswith("/g0/changes")]
-            self._stage = place / "root" / Path(changes).parent.relative_to("/")
+            changes = [target for target in targets if target.endswith("/g0/changes")]
+            if len(changes) != 1:
+                raise OSError(f"process {self.launcher} shows no changes")
+            self._stage = place / "root" / Path(changes[0]).parent.relative_to("/")
         return self._stage

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from harnesstrain.core.confinement import stop
@@ -92,7 +92,7 @@ class Agent:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._buffer = bytearray()
         self._deadline: float | None = None
         self.kind = "python"
@@ -188,6 +188,12 @@ class Agent:
     def others(self) -> int:
         """How many processes live besides the agent."""
         return int(self._ask("", b"OTHERS"))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No other thread's request is served meanwhile."""
+        with self._lock:
+            yield
 
     def settled(self) -> int | None:
         """The last process id that was given, when nothing but files holds state; else None."""
