@@ -53,7 +53,14 @@ class Rig:
         self._place = tmp_path
 
     def drive(
-        self, names: str, play: Play, *, jobs: int = 1, retries: int = 1, max_tokens: int | None = None
+        self,
+        names: str,
+        play: Play,
+        *,
+        jobs: int = 1,
+        retries: int = 1,
+        max_tokens: int | None = None,
+        decided: Callable[[], bool] | None = None,
     ) -> Driven:
         """Drive the cells of tasks named by single letters."""
 
@@ -95,7 +102,7 @@ class Rig:
         executor = LocalExecutor(jobs)
         try:
             todo = plan(list(names), RUN.seeds, self.store.rollouts(RUN.id), retries=retries)
-            return driver.drive(todo, executor, jobs)
+            return driver.drive(todo, executor, jobs, decided=decided)
         finally:
             executor.close()
 
@@ -155,6 +162,26 @@ def test_infrastructure_outcomes_are_tried_again(rig: Rig, retries: int) -> None
     assert sum(event.kind == "rollout.retried" for event in rig.seen.events) == retries
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_drift_is_tried_once_more_without_kept_states(rig: Rig, retries: int) -> None:
+    thorough: list[bool] = []
+
+    def play(cell: Cell) -> Outcome:
+        thorough.append(cell.thorough)
+        return Outcome.FORKED if cell.task.name == "a" else Outcome.SOLVED
+
+    rig.drive("ab", play, retries=retries)
+    assert thorough == [False, True, False]
+    assert rig.committed() == [*(("a", n, Outcome.FORKED) for n in (1, 2)), ("b", 1, Outcome.SOLVED)]
+    rig.drive("ab", play, retries=retries)  # the second drift stands
+    assert len(rig.committed()) == 3
+
+
+def test_a_drift_that_does_not_come_back_is_no_drift(rig: Rig) -> None:
+    rig.drive("a", lambda cell: Outcome.SOLVED if cell.thorough else Outcome.FORKED, retries=0)
+    assert rig.committed() == [("a", 1, Outcome.FORKED), ("a", 2, Outcome.SOLVED)]
+
+
 def test_an_outcome_of_the_harness_is_never_tried_again(rig: Rig) -> None:
     rig.drive("a", lambda cell: Outcome.POLICY_CRASH, retries=5)
     assert rig.committed() == [("a", 1, Outcome.POLICY_CRASH)]
@@ -199,6 +226,91 @@ def test_what_was_done_is_not_done_again(rig: Rig) -> None:
     rig.drive("ab", solved)
     rig.drive("abc", solved)
     assert [task for task, _, _ in rig.committed()] == ["a", "b", "c"]
+
+
+def after(rig: Rig, count: int) -> Callable[[], bool]:
+    """Decided by the first `count` cells that are done."""
+    return lambda: sum(outcome.scorable for _, _, outcome in rig.committed()) >= count
+
+
+def test_once_it_is_decided_nothing_more_is_started(rig: Rig) -> None:
+    played: list[str] = []
+
+    def play(cell: Cell) -> Outcome:
+        played.append(cell.task.name)
+        return Outcome.SOLVED
+
+    driven = rig.drive("abcd", play, decided=after(rig, 2))
+    assert (driven.executed, driven.settled, driven.stopped) == (2, True, False)
+    assert played == ["a", "b"]
+    again = rig.drive("abcd", play, decided=after(rig, 2))
+    assert (again.executed, again.settled, played) == (0, True, ["a", "b"])
+    rest = rig.drive("abcd", play)
+    assert (rest.executed, rest.settled) == (2, False)
+
+
+def test_what_is_recorded_does_not_depend_on_who_is_quicker(rig: Rig) -> None:
+    """The third is done long before the first; the second decides."""
+    third = threading.Event()
+    counts: list[int] = []
+
+    def play(cell: Cell) -> Outcome:
+        if cell.task.name == "c":
+            third.set()
+        elif cell.task.name == "a":
+            third.wait(30)
+            counts.append(len(rig.committed()))
+        return Outcome.SOLVED
+
+    driven = rig.drive("abcdefg", play, jobs=3, decided=after(rig, 2))
+    assert counts == [0]  # nothing was recorded out of order
+    assert [task for task, _, _ in rig.committed()] == ["a", "b"]
+    assert (driven.executed, driven.settled) == (2, True)
+    assert driven.tokens >= 30  # what was dropped was spent nevertheless
+
+
+def test_a_cell_that_is_tried_again_keeps_its_place(rig: Rig) -> None:
+    def play(cell: Cell) -> Outcome:
+        return Outcome.INFRA_LLM if (cell.task.name, cell.attempt) == ("a", 1) else Outcome.SOLVED
+
+    driven = rig.drive("abcd", play, jobs=3, decided=after(rig, 2))
+    assert rig.committed() == [
+        ("a", 1, Outcome.INFRA_LLM),
+        ("a", 2, Outcome.SOLVED),
+        ("b", 1, Outcome.SOLVED),
+    ]
+    assert driven.settled
+
+
+def test_a_stop_or_a_defect_keeps_what_is_behind_it(rig: Rig) -> None:
+    started = threading.Event()
+
+    def stopping(cell: Cell) -> Outcome:
+        if cell.task.name == "a":
+            started.wait(30)
+            rig.stop.set()
+            return Outcome.INFRA_LLM
+        started.set()
+        rig.stop.wait(30)
+        return Outcome.SOLVED
+
+    driven = rig.drive("abcd", stopping, jobs=2, decided=lambda: False)
+    assert driven.stopped
+    assert [task for task, _, _ in rig.committed()] == ["a", "b"]
+    rig.stop.clear()
+    broken = threading.Event()
+
+    def breaking(cell: Cell) -> Outcome:
+        if cell.attempt == 2:
+            broken.set()
+            raise ZeroDivisionError("a defect")
+        broken.wait(30)
+        return Outcome.SOLVED
+
+    before = len(rig.committed())
+    with pytest.raises(ZeroDivisionError):
+        rig.drive("abcd", breaking, jobs=2, decided=lambda: False)
+    assert len(rig.committed()) == before + 1
 
 
 def test_an_executor_drops_what_has_not_started() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harnesstrain.core.records.rollout import Outcome, Rollout
+from harnesstrain.judge.early import Cell
 from harnesstrain.measure.plan import plan
 
 
@@ -20,6 +21,12 @@ def test_everything_is_missing_at_first_in_panel_order_seed_by_seed() -> None:
     todo = plan(["b", "a"], [1, 2], [], retries=1)
     assert names(todo) == [("b", 1, 1), ("a", 1, 1), ("b", 2, 1), ("a", 2, 1)]
     assert (todo.cells, todo.done) == (4, 0)
+
+
+def test_an_order_comes_first_and_the_rest_follows() -> None:
+    order = [Cell(task="c", seed=1), Cell(task="gone", seed=1), Cell(task="a", seed=2)]
+    todo = plan(["a", "b", "c"], [1, 2], [rollout("b", 1, Outcome.SOLVED)], retries=1, order=order)
+    assert names(todo) == [("c", 1, 1), ("a", 2, 1), ("a", 1, 1), ("b", 2, 1), ("c", 2, 1)]
 
 
 def test_scorable_cells_are_done_whatever_their_outcome() -> None:
@@ -43,3 +50,16 @@ def test_retry_infra_gives_one_attempt_more() -> None:
     assert names(plan(["a"], [1], used, retries=1, retry_infra=True)) == [("a", 1, 3)]
     solved = [*used, rollout("a", 1, Outcome.SOLVED, attempt=3)]
     assert names(plan(["a"], [1], solved, retries=1, retry_infra=True)) == []
+
+
+def test_a_drift_has_one_attempt_more_whatever_the_retries() -> None:
+    first = rollout("a", 1, Outcome.FORKED)
+    second = rollout("a", 1, Outcome.FORKED, attempt=2)
+    failed = rollout("a", 1, Outcome.INFRA_LLM, attempt=2)
+    todo = plan(["a"], [1], [first], retries=0)
+    assert names(todo) == [("a", 1, 2)]
+    assert todo.missing[0].thorough
+    assert names(plan(["a"], [1], [first, second], retries=5)) == []
+    assert names(plan(["a"], [1], [first, failed], retries=0)) == []
+    assert names(plan(["a"], [1], [first, failed], retries=1)) == [("a", 1, 3)]
+    assert plan(["a"], [1], [first, failed], retries=1).missing[0].thorough
