@@ -68,6 +68,7 @@ class Turn:
         base_run = self._evaluate(self._row.base, baseline=True)
         if self._context.settings.loop.certify:
             certify.run(self._context, certify.CertifySpec(run=base_run))
+            certify.certify_harness(self._context, certify.HarnessSpec(run=base_run))
         self._write(base_run=base_run)
         candidate = self._propose(base_run)
         if candidate.status is not CandidateStatus.CANDIDATE or candidate.commit is None:
@@ -169,12 +170,18 @@ class Turn:
         return made[-1]
 
     def _judge(self, base_run: str, cand_run: str) -> Verdict:
-        """Judge.  A gain counts only when its commands give the same outputs again."""
+        """Judge.  A gain counts only when its commands give the same outputs again, and its harness does the same.
+
+        The candidate's harness is played back wherever it flips a task: what does not repeat itself is no effect of it.
+        """
         spec = judging.JudgeSpec(base_run=base_run, cand_run=cand_run, record=False)
         verdict = judging.run(self._context, spec, self._criterion)
         gained = tuple(dict.fromkeys(flip.task for flip in verdict.gained))
-        if gained and verdict.selected and self._context.settings.loop.certify:
-            certify.run(self._context, certify.CertifySpec(run=cand_run, tasks=gained))
+        flipped = tuple(dict.fromkeys(flip.task for flip in (*verdict.gained, *verdict.lost)))
+        if flipped and self._context.settings.loop.certify:
+            if gained and verdict.selected:
+                certify.run(self._context, certify.CertifySpec(run=cand_run, tasks=gained))
+            certify.certify_harness(self._context, certify.HarnessSpec(run=cand_run, tasks=flipped))
             verdict = judging.run(self._context, spec, self._criterion)
         self._context.bus.emit(
             "judged", verdict.sentence, verdict=verdict.id, decision=verdict.decision.value, epoch=self.number

@@ -237,7 +237,7 @@ def test_a_gain_whose_commands_do_not_repeat_does_not_count(project: Make) -> No
         assert (task, reason) == ("one", "forked")
         assert "the gain did not repeat" in detail
         assert "urandom" in detail
-        results = {c.task: c.result for c in trainer.context.store.certificates(run=verdict.cand_run)}
+        results = {c.task: c.result for c in trainer.context.store.certificates(run=verdict.cand_run, kind="env")}
         assert results == {"one": Certified.FORKED}  # only what was gained is certified on the candidate's side
         assert states(trainer) == [(1, "rejected")]
 
