@@ -537,10 +537,11 @@ class _Witness:
         return path[len(self._root) + 1 :] if path.startswith(self._root + os.sep) else ""
 
     def _defines(self, module: Any) -> bool:
-        """Whether a module of the harness has done more than import others."""
+        """Whether a module of the harness has values of its own, beside what it imported and the functions in it."""
         if getattr(module, "__name__", __name__) == __name__ or not self._place(getattr(module, "__file__", None)):
             return False
-        return any(name[:2] != "__" and not isinstance(value, type(sys)) for name, value in list(vars(module).items()))
+        names = [name for name, value in vars(module).items() if not (isinstance(value, type(sys)) or callable(value))]
+        return any(name[:2] != "__" for name in names)
 
 
 _WITNESS = _Witness()

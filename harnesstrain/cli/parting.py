@@ -1,13 +1,17 @@
-"""Where two runs part, task by task, for `ht diff`."""
+"""Where two runs part, cell by cell, for `ht diff`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harnesstrain.cli.revisions import Range
+from harnesstrain.cli.tables import columns
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import Rollout, Step, StepKind, Trace, latest_attempts
+from harnesstrain.core.records.run import Run
+from harnesstrain.judge.attribution import Attribution, attribute
 from harnesstrain.judge.divergence import Divergence, first_divergence
 
 if TYPE_CHECKING:
@@ -21,10 +25,18 @@ class Parting(Record):
     seed: int
     base_outcome: str
     cand_outcome: str
+    flip: str = ""
+    """gained, lost, or empty."""
+    attribution: str | None = None
+    """Of a flip: attributed, collateral, or None when not traced."""
+    evidence: str = ""
+    """What the attribution rests on."""
     divergence: Divergence
     base_text: str
-    """What the baseline's step said or did."""
+    """What the baseline's step said or did; of a request, from the first message that differs on."""
     cand_text: str
+    shared: int = 0
+    """Messages that both requests start with, and that the texts leave out."""
 
 
 class Partings(Record):
@@ -35,6 +47,8 @@ class Partings(Record):
     """Cells that did the same and ended the same."""
     regime: dict[str, tuple[Any, Any]]
     """Fields of the regime that differ."""
+    proven: bool = True
+    """Whether "the same" proves that the change had no effect there: one regime, and a model that repeats itself."""
 
 
 def partings(store: Store, pair: Range, task: str | None) -> Partings:
@@ -51,32 +65,40 @@ def partings(store: Store, pair: Range, task: str | None) -> Partings:
     found: list[Parting] = []
     same: list[str] = []
     for cell in shared:
-        parting = _parting(store, left[cell], right[cell])
+        parting = _parting(store, base, left[cell], right[cell])
         if parting is None:
             same.append(f"{cell[0]} s{cell[1]}")
         else:
             found.append(parting)
-    one, other = (flat(store.regime(run.regime).model_dump(mode="json")) for run in (base, cand))
-    regime = {key: (one.get(key), other.get(key)) for key in sorted({*one, *other}) if one.get(key) != other.get(key)}
-    return Partings(tasks=tuple(found), same=tuple(same), regime=regime)
+    regime = differing(store, base.regime, cand.regime)
+    proven = not regime and store.regime(base.regime).deterministic
+    return Partings(tasks=tuple(found), same=tuple(same), regime=regime, proven=proven)
+
+
+def differing(store: Store, base: str, cand: str) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two regimes differ, with both values."""
+    one, other = (flat(store.regime(digest).model_dump(mode="json")) for digest in (base, cand))
+    return {key: (one.get(key), other.get(key)) for key in sorted({*one, *other}) if one.get(key) != other.get(key)}
 
 
 def render(found: Partings, *, full: bool) -> list[str]:
-    """Lines for people."""
-    lines = [f"regime: {key}: {one!r} → {other!r}" for key, (one, other) in found.regime.items()]
-    for parting in found.tasks:
-        change = f"{parting.base_outcome} → {parting.cand_outcome}"
-        where = f"after {parting.divergence.step} shared exchanges, {parting.divergence.kind}"
-        lines.append(f"{parting.task} s{parting.seed}: {change}; {where}")
-        for sign, text in (("-", parting.base_text), ("+", parting.cand_text)):
-            shown = text.splitlines() or ["(ended)"]
-            kept = shown if full else shown[:3]
-            lines += [f"  {sign} {line}" for line in kept]
-            if len(shown) > len(kept):
-                lines.append(f"  {sign} … {len(shown) - len(kept)} lines more; --task {parting.task} shows all")
-    if found.same:
-        lines.append(f"the same: {len(found.same)} ({', '.join(found.same)})")
+    """Lines for people: a table of all cells, or with `full` both sides of each."""
+    lines = regime_lines(found.regime)
+    if full:
+        for parting in found.tasks:
+            lines += _whole(parting)
+        return lines + [f"{name}: {_unchanged(found)}" for name in found.same]
+    rows = [(f"{p.task} s{p.seed}", _outcomes(p), _where(p), _flip(p)) for p in found.tasks]
+    rows += [(name, _unchanged(found), "", "") for name in found.same]
+    lines += columns(rows)
+    if found.tasks:
+        lines.append(f"--task {found.tasks[0].task} shows both sides of its step")
     return lines
+
+
+def regime_lines(regime: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """The fields of a regime that differ, one a line."""
+    return [f"regime: {key}: {one!r} → {other!r}" for key, (one, other) in regime.items()]
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -86,20 +108,64 @@ def flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return {k: v for name, item in value.items() for k, v in flat(item, f"{prefix}.{name}" if prefix else name).items()}
 
 
-def _parting(store: Store, base: Rollout, cand: Rollout) -> Parting | None:
+def _unchanged(found: Partings) -> str:
+    return "proven unchanged" if found.proven else "the same"
+
+
+def _outcomes(parting: Parting) -> str:
+    same = parting.base_outcome == parting.cand_outcome
+    return parting.base_outcome if same else f"{parting.base_outcome} → {parting.cand_outcome}"
+
+
+def _where(parting: Parting) -> str:
+    return f"diverged at step {parting.divergence.step} ({parting.divergence.kind})"
+
+
+def _flip(parting: Parting) -> str:
+    if not parting.flip:
+        return ""
+    return f"{parting.flip}, {parting.attribution or 'not traced'}" + (
+        f": {parting.evidence}" if parting.evidence else ""
+    )
+
+
+def _whole(parting: Parting) -> list[str]:
+    divergence = parting.divergence
+    lines = [f"{parting.task} s{parting.seed}: {_outcomes(parting)}; {_where(parting)}"]
+    lines += [_flip(parting)] if parting.flip else []
+    if divergence.message is not None:
+        steps = (step for step in (divergence.base, divergence.cand) if step is not None)
+        counts = " and ".join(str(len(step.messages)) for step in steps)
+        lines.append(f"message {divergence.message} differs, of {counts}; the {parting.shared} before it are equal")
+    elif divergence.kind == "request":
+        lines.append("the messages are equal; tools or sampling differ")
+    for sign, text in (("-", parting.base_text), ("+", parting.cand_text)):
+        lines += [f"  {sign} {line}" for line in text.splitlines() or ["(ended)"]]
+    return lines
+
+
+def _parting(store: Store, run: Run, base: Rollout, cand: Rollout) -> Parting | None:
     before, after = store.trace(base.id), store.trace(cand.id)
     divergence = first_divergence(base, before.steps, cand, after.steps)
     if divergence is None:
         return None
-    shared = _shared_messages(divergence)
+    flip = "" if base.solved == cand.solved else "gained" if cand.solved else "lost"
+    why = Attribution(task=base.task, seed=base.seed, verdict=None)
+    if flip:
+        why = attribute(run.commit, base, before.steps, cand, after.steps)
+    shared = divergence.message or 0
     return Parting(
         task=base.task,
         seed=base.seed,
         base_outcome=_outcome(base),
         cand_outcome=_outcome(cand),
+        flip=flip,
+        attribution=why.verdict,
+        evidence=why.evidence,
         divergence=divergence,
-        base_text=_text(divergence.base, before, shared),
-        cand_text=_text(divergence.cand, after, shared),
+        base_text=_text(divergence.base, before, divergence),
+        cand_text=_text(divergence.cand, after, divergence),
+        shared=shared,
     )
 
 
@@ -107,25 +173,17 @@ def _outcome(rollout: Rollout) -> str:
     return rollout.outcome.value + (f" ({rollout.reason})" if rollout.reason else "")
 
 
-def _shared_messages(divergence: Divergence) -> int:
-    one = divergence.base.messages if divergence.base else ()
-    other = divergence.cand.messages if divergence.cand else ()
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
-
-
-def _text(step: Step | None, trace: Trace, shared: int) -> str:
+def _text(step: Step | None, trace: Trace, divergence: Divergence) -> str:
     if step is None:
         return ""
     if step.kind is StepKind.LLM:
-        messages = [trace.messages[key] for key in step.messages[shared:]]
-        said = [f"{m.get('role')}: {m.get('content')}" for m in messages if isinstance(m, dict)]
-        return "\n".join([*said, f"assistant: {step.content or ''}"])
+        if divergence.kind == "request":
+            said = [trace.messages[key] for key in step.messages[divergence.message or 0 :]]
+        else:
+            said = [trace.messages[key] for key in step.messages[-1:]]
+        lines = [f"{m.get('role')}: {m.get('content')}" for m in said if isinstance(m, dict)]
+        return "\n".join([*lines, f"assistant: {step.content or ''}" if step.error is None else f"error: {step.error}"])
     if step.kind is StepKind.SUBMIT:
         return "submit"
     out = (step.stdout or b"").decode("utf-8", "replace") + (step.stderr or b"").decode("utf-8", "replace")
-    return f"{step.action}\nexit {step.exit_code}\n{out}"
+    return f"{step.action}\n" + (f"exit {step.exit_code}\n{out}" if step.exit_code is not None else f"{step.error}")

@@ -52,6 +52,13 @@ def runs_of(context: Context, text: str) -> Range:
     raise NotFound(msg, hint=f"`ht evaluate {pair.base[:8]}..{pair.cand[:8]}` measures both")
 
 
+def regimes_of(context: Context, text: str) -> Range | None:
+    """`base..cand` as two regimes, when both sides are ids of regimes; else None.  Raises Ambiguous."""
+    left, _, right = text.partition("..")
+    base, cand = (_named(context, side, ("regime",)) if side else None for side in (left, right))
+    return Range(base=base, cand=cand) if base and cand else None
+
+
 def verdict_of(context: Context, name: str, criterion: str | None, *, record: bool) -> Verdict:
     """A verdict by id, or of a candidate, run or version against the baseline: recorded, or judged now."""
     from harnesstrain.stages import judging

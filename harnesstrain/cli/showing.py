@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from harnesstrain.cli.tables import columns
+from harnesstrain.cli.tables import columns, flip_lines
 from harnesstrain.cli.traces import rollout_of, step_objects
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.records.base import Record
@@ -61,7 +61,10 @@ def render(shown: Shown) -> list[str]:
     for key, value in shown.fields.items():
         if value in (None, "", [], {}) or key == "id":
             continue
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if shown.kind == "verdict" and key in ("gained", "lost"):
+            text = "\n".join(flip_lines(value))
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         first, *rest = text.splitlines() or [""]
         lines.append(f"{key:14} {first}")
         lines += [f"{'':14} {line}" for line in rest]

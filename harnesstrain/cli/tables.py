@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harnesstrain.cli.output import finite
@@ -19,6 +19,19 @@ def verdict_line(verdict: Verdict) -> str:
         f"{verdict.decision.value}: {verdict.sentence} · solved {verdict.base.solved} → {verdict.cand.solved} "
         f"of {verdict.cand.cells} ({flips}, p={verdict.p_value:.3g}){_unneeded(verdict.not_needed)}"
     )
+
+
+def flip_lines(flips: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Flips (as objects) and what explains each, one a line."""
+    rows = []
+    for flip in flips:
+        moved = "gained" if flip["gained"] else "lost"
+        change = f"{flip['base_outcome']} → {flip['cand_outcome']}"
+        evidence = f": {flip['evidence']}" if flip.get("evidence") else ""
+        rows.append(
+            (moved, f"{flip['task']} s{flip['seed']}", change, f"{flip['attribution'] or 'not traced'}{evidence}")
+        )
+    return columns(rows)
 
 
 def verdict_object(verdict: Verdict) -> dict[str, Any]:

@@ -137,8 +137,8 @@ def test_a_report_in_three_forms(trained: Project) -> None:
 def test_diff_shows_where_versions_part(trained: Project) -> None:
     ran = trained.ht("diff", "@~1..@")
     assert ran.code == 0
-    assert "three s1: failed_verification → solved; after 4 shared exchanges, action" in ran.out
-    assert "the same: 2 (one s1, two s1)" in ran.out
+    assert "three s1  failed_verification → solved  diverged at step 4 (outcome)  gained, collateral" in ran.out
+    assert [line.split()[0] for line in ran.lines if "proven unchanged" in line] == ["one", "two"]
     assert trained.ht("diff", "@~1..@", "--exit-code").code == 3
     one = trained.ht("diff", "@~1..@", "--task", "three")
     assert "touch three" in one.out
@@ -146,6 +146,12 @@ def test_diff_shows_where_versions_part(trained: Project) -> None:
     assert "+++ b/agent/skills/three" in trained.ht("diff", "@~1..@", "--patch").out
     same = trained.ht("diff", "@..@", "--exit-code")
     assert same.code == 0
+    with trained.store() as store:
+        regime = list(store.runs())[-1].regime
+    assert (
+        trained.ht("diff", f"{regime[:8]}..{regime[:8]}", "--exit-code").code,
+        parsed(trained.ht("diff", f"{regime[:8]}..{regime[:8]}", "--json"))["differs"],
+    ) == (0, {})
 
 
 def test_traces_are_json_lines(trained: Project) -> None:

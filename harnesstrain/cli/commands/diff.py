@@ -10,16 +10,16 @@ from harnesstrain.cli import options as opt
 
 
 def command(
-    compared: Annotated[str, typer.Argument(metavar="A..B", help="Versions or runs.")],
+    compared: Annotated[str, typer.Argument(metavar="A..B", help="Versions, runs or regimes.")],
     task: Annotated[str | None, typer.Option("--task", "-t", help="Only this task, with both sides in full.")] = None,
     patch: Annotated[bool, typer.Option("--patch", help="The harness diff instead.")] = False,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """The first step where each task's rollouts part, and the regime's fields that differ."""
+    """The first step where each task's rollouts part, what explains it, and the regime's fields that differ."""
     from harnesstrain.cli import output, revisions, runs
-    from harnesstrain.cli.parting import partings, render
+    from harnesstrain.cli.parting import differing, partings, regime_lines, render
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo
 
@@ -29,10 +29,19 @@ def command(
             text = context.repo.diff(pair.base, pair.cand)
             output.emit("patch", {"base": pair.base, "cand": pair.cand, "patch": text}) if json else output.data(text)
             differs = bool(text)
+        elif (regimes := runs.regimes_of(context, compared)) is not None:
+            fields = differing(context.store, regimes.base, regimes.cand)
+            if json:
+                output.emit("regimes", {"base": regimes.base, "cand": regimes.cand, "differs": fields})
+            for line in [] if json else regime_lines(fields):
+                output.data(line)
+            differs = bool(fields)
         else:
             found = partings(context.store, runs.runs_of(context, compared), task)
             if json:
-                output.emit_list("divergences", list(found.tasks), regime=found.regime, same=found.same)
+                output.emit_list(
+                    "divergences", list(found.tasks), regime=found.regime, same=found.same, proven=found.proven
+                )
             else:
                 for line in render(found, full=task is not None):
                     output.data(line)

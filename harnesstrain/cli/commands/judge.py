@@ -24,7 +24,7 @@ def command(
     """
     from harnesstrain.cli import output, runs
     from harnesstrain.cli.session import opened
-    from harnesstrain.cli.tables import verdict_line, verdict_object
+    from harnesstrain.cli.tables import flip_lines, verdict_line, verdict_object
     from harnesstrain.core.errors import AnswerNo, Unmeasurable
     from harnesstrain.core.records.verdict import Decision
     from harnesstrain.stages import judging
@@ -35,6 +35,8 @@ def command(
         verdict = judging.run(context, spec)
         output.emit("verdict", verdict_object(verdict)) if json else output.data(verdict.id)
         output.say(verdict_line(verdict))
+        for line in flip_lines(flip.model_dump() for flip in (*verdict.gained, *verdict.lost)):
+            output.say(line)
         if verdict.decision is Decision.UNMEASURABLE:
             msg = f"unmeasurable: {verdict.sentence}"
             hint = "`ht evaluate --retry-infra` measures the missing cells again"

@@ -31,6 +31,8 @@ class Tried(Record):
     reason: str
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    """What explains each flip."""
 
 
 class Evidence(Record):

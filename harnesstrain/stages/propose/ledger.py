@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
-from harnesstrain.core.records.verdict import Epoch, Promotion, Verdict
+from harnesstrain.core.records.verdict import Epoch, Flip, Promotion, Verdict
 from harnesstrain.stages.propose.base import Evidence, Tried
 
 
@@ -44,6 +44,7 @@ def _tried(candidate: Candidate, verdict: Verdict | None, promoted: set[str], ep
         reason=reason,
         gained=tuple(sorted({flip.task for flip in verdict.gained})) if verdict else (),
         lost=tuple(sorted({flip.task for flip in verdict.lost})) if verdict else (),
+        why=tuple(why(flip) for flip in (*verdict.gained, *verdict.lost)) if verdict else (),
     )
 
 
@@ -63,4 +64,11 @@ def _line(item: Tried) -> str:
     where = f"epoch {item.epoch}" if item.epoch is not None else "by hand"
     about = item.reason
     title = item.hypothesis or item.source or "(no proposal)"
-    return f"- {where}: {title} → **{item.result}**" + (f" ({about})" if about else "")
+    line = f"- {where}: {title} → **{item.result}**" + (f" ({about})" if about else "")
+    return "\n".join([line, *(f"  - {reason}" for reason in item.why)])
+
+
+def why(flip: Flip) -> str:
+    """A flip and what explains it, in a few words."""
+    reason = f": {flip.evidence}" if flip.evidence else ""
+    return f"{'gained' if flip.gained else 'lost'} {flip.task}, {flip.attribution or 'not traced'}{reason}"

@@ -130,8 +130,9 @@ def _verdict(report: Report) -> Part:
         change = f"{report.base.solved} → {cand.solved} of {shown.compared}"
         lines.append(f"Solved {change} compared cells: +{len(shown.gained)} −{len(shown.lost)}. {_strength(shown)}")
     if shown.proven_unchanged:
+        what = "tasks" if len(report.header.seeds) == 1 else "cells"
         lines.append(
-            f"{shown.proven_unchanged} of {shown.compared} cells proven unchanged: same requests, same actions."
+            f"{shown.proven_unchanged} of {shown.compared} {what} proven unchanged: same requests, same actions."
         )
     if shown.not_needed:
         cells = "1 cell was" if shown.not_needed == 1 else f"{shown.not_needed} cells were"
@@ -158,14 +159,15 @@ def _flips(report: Report) -> Part:
     rows = [*_flip_rows("gained", shown.gained), *_flip_rows("lost", shown.lost), *_flip_rows("hollow", shown.hollow)]
     if not rows:
         return Part(title="Flips", sentences=("No outcome changed.",))
-    heads = ("flip", "task", "seed", "baseline", "candidate", "attribution")
+    heads = ("flip", "task", "seed", "baseline", "candidate", "attribution", "evidence")
     table = Table(heads=heads, rows=tuple(rows), right=("seed",))
     return Part(title="Flips", table=table)
 
 
 def _flip_rows(kind: str, flips: Iterable[Flip]) -> Iterator[tuple[str, ...]]:
     for flip in flips:
-        yield (kind, flip.task, str(flip.seed), flip.base_outcome, flip.cand_outcome, flip.attribution or NONE)
+        why = (flip.attribution or NONE, flip.evidence or NONE)
+        yield (kind, flip.task, str(flip.seed), flip.base_outcome, flip.cand_outcome, *why)
 
 
 def _levers(report: Report) -> Part:
