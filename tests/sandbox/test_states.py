@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import marshal
 import os
 import secrets
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
+import zlib
+from io import BufferedWriter
 from pathlib import Path
 
 import pytest
@@ -285,6 +289,29 @@ def test_a_tree_with_a_device_is_not_packed(tmp_path: Path) -> None:
         os.close(folder)
 
 
+@pytest.mark.parametrize("name", [b"..", b"../out", b"/out", b"", b"."])
+def test_a_forged_name_leads_nowhere(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_text("forged")
+    (tmp_path / "target").mkdir()
+    folder = os.open(tmp_path / "tree", os.O_RDONLY)
+    with (tmp_path / "packed").open("wb") as out:
+        packed.pack(folder, out, {}, newest_first=True, max_bytes=10, max_entries=10)
+    os.close(folder)
+    data, tail = (tmp_path / "packed").read_bytes(), packed.TRAILER.size
+    form, n_bytes, n_index, n_facts, *sums = packed.TRAILER.unpack(data[-tail:])
+    entries = marshal.loads(data[n_bytes : n_bytes + n_index])
+    entries[1] = (0, name, *entries[1][2:])
+    index, facts = marshal.dumps(entries, packed.MARSHAL), data[n_bytes + n_index : -tail]
+    trailer = packed.TRAILER.pack(form, n_bytes, len(index), n_facts, sums[0], zlib.crc32(index), sums[2])
+    (tmp_path / "packed").write_bytes(data[:n_bytes] + index + facts + trailer)
+    file = os.open(tmp_path / "packed", os.O_RDONLY)
+    with pytest.raises(packed.Damaged):
+        packed.unpack(file, str(tmp_path / "target"), owners=False)
+    os.close(file)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packed", "target", "tree"]
+
+
 def test_a_state_of_another_environment_is_refused(local: LocalSandbox, live: LocalSession, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM x\nRUN echo other > /other\n")
     name = key()
@@ -310,6 +337,55 @@ def test_a_task_with_layers_and_a_user_of_its_own(local: LocalSandbox, tmp_path:
             look = "id; pwd; ls -la --full-time . /d; cat mine"
             assert copy.run(look).stdout == live.run(look).stdout
             assert copy.state() == live.state() != nothing
+
+
+def test_a_driver_without_rights_keeps_states_too(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("every other test here runs as such a driver already")
+    python = Path("/usr/bin/python3")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if not (python.exists() and python.resolve().name == f"python{version}"):
+        pytest.skip(f"no system python{version} that every user may start")
+    with tempfile.TemporaryDirectory() as cache:
+        os.chown(cache, 54321, 54321)
+        code = WITHOUT_RIGHTS.format(path=[str(Path(__file__).parents[2]), *sys.path], cache=cache, look=LOOK)
+        done = subprocess.run(
+            ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", python, "-S", "-c", code],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env={"HOME": "/", "PATH": os.environ["PATH"]},
+            timeout=60,
+            check=False,
+        )
+    if "unavailable: " in done.stderr or "ModuleNotFoundError" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "True True True False\nTrue True\n"
+
+
+WITHOUT_RIGHTS = """
+import sys; sys.path[:0] = {path!r}; sys.dont_write_bytecode = True
+from pathlib import Path
+from harnesstrain.core.confinement import unavailable
+if unavailable(): sys.exit('unavailable: ' + unavailable())
+from harnesstrain.sandbox.local import LocalSandbox
+from harnesstrain.core.records.task import Environment
+sandbox = LocalSandbox(cache_dir=Path({cache!r}))
+environment, look = Environment(workdir="/app"), {look!r}
+live = sandbox.open(environment)
+live.run("echo a > a; ln a b; ln -s a s; rm /etc/fstab; rm -r /var/log; mkdir /var/log; mkfifo p; chmod 4700 a")
+live.run("mkdir d; touch -d @7 d; truncate -s 1G hole; echo x > /dev/shm/x; chmod 600 /etc/hosts")
+kept = live.seal("ab" * 32)
+copy = sandbox.open(environment, at="ab" * 32)
+same = live.state() == copy.state() is not None
+seen = live.run(look).stdout
+equal = copy.run(look).stdout == seen
+live.run("chmod 0 a")  # what this driver may not read it does not keep
+print(kept, same, equal, live.seal("cd" * 32))
+print(sandbox.capabilities().snapshots, len(seen) > 2000)
+sandbox.close()
+"""
 
 
 # --- state digests ---
@@ -478,9 +554,12 @@ def test_the_longest_unused_states_go_first(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     folder = os.open(tmp_path / "tree", os.O_RDONLY)
     names = [f"{number:02x}" * 32 for number in range(100)]
+
+    def write_nothing(out: BufferedWriter) -> None:
+        packed.pack(folder, out, {}, newest_first=True, max_bytes=10, max_entries=10)
+
     for number, name in enumerate(names):
-        bounds = {"newest_first": True, "max_bytes": 10, "max_entries": 10}
-        assert states.keep(name, lambda out: packed.pack(folder, out, {}, **bounds))  # noqa: B023
+        assert states.keep(name, write_nothing)
         [path] = states.root.glob(f"*/{name}")
         os.utime(path, (number, number))
         if number > 5:
