@@ -17,7 +17,7 @@ from harnesstrain.core.records.llm import Reply
 from harnesstrain.store import entries
 from harnesstrain.store.base import Bumped, CacheStats, Shrunk
 from harnesstrain.store.cachefile import NAMES, CacheFile
-from harnesstrain.store.pending import Pending, Place, Sealed
+from harnesstrain.store.pending import Pending, Sealed, Slot
 
 E = TypeVar("E", bound=Record)
 
@@ -42,10 +42,10 @@ class Cache(Generic[E]):
 
     def get(self, key: str) -> E | None:
         """What is recorded for `key`, or None.  Never raises for a damaged entry or file."""
-        place = Place(self.name, self._file.epochs[self.name], bytes.fromhex(key))
-        waiting = self._pending.find(place)  # asked first: it may reach the file at any moment
+        slot = Slot(self.name, self._file.epochs[self.name], bytes.fromhex(key))
+        waiting = self._pending.find(slot)  # asked first: it may reach the file at any moment
         try:
-            row = self._file.look_up(self._select, place[1:])
+            row = self._file.look_up(self._select, slot[1:])
         except HtError as error:
             self._file.warn("cannot be read", error)
             row = None
@@ -56,18 +56,18 @@ class Cache(Generic[E]):
         else:
             self._pending.count(self.name, "misses")
             return None
-        found = self.opened(*place[1:], seal, value)
+        found = self.opened(*slot[1:], seal, value)
         if found is None:
-            self._forget(place)
+            self._forget(slot)
             return None
         self._pending.count(self.name, "hits", seq)
         return found
 
     def put(self, key: str, entry: E) -> None:
         """Record an entry.  The first one of a key stays."""
-        place = Place(self.name, self._file.epochs[self.name], bytes.fromhex(key))
+        slot = Slot(self.name, self._file.epochs[self.name], bytes.fromhex(key))
         value = entries.packed(self._encode(entry))
-        self._pending.add(place, Sealed(entries.seal(*place, value), value))
+        self._pending.add(slot, Sealed(entries.seal(*slot, value), value))
 
     def opened(self, epoch: int, key: bytes, seal: bytes, value: bytes) -> E | None:
         """The entry in a row; None when it is damaged or foreign.  A damaged row may hold any type."""
@@ -78,13 +78,13 @@ class Cache(Generic[E]):
         except (TypeError, ValueError):
             return None
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, slot: Slot) -> None:
         self._pending.count(self.name, "broken")
         self._pending.count(self.name, "misses")
-        self._pending.drop(place)
+        self._pending.drop(slot)
         try:
             with self._file.database.write() as connection:
-                connection.exec_driver_sql(f"DELETE FROM {self.name} WHERE epoch = ? AND key = ?", place[1:])
+                connection.exec_driver_sql(f"DELETE FROM {self.name} WHERE epoch = ? AND key = ?", slot[1:])
         except HtError as error:
             self._file.warn("cannot be written", error)
 

@@ -29,7 +29,7 @@ FLUSH = 2048
 """Look-ups between two writes of the statistics."""
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """Where an entry belongs."""
 
     cache: str
@@ -51,7 +51,7 @@ class Pending:
         self._file = file
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._entries: dict[Place, Sealed] = {}
+        self._entries: dict[Slot, Sealed] = {}
         self._bytes = 0
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in NAMES}
         self._used: dict[str, set[int]] = {name: set() for name in NAMES}
@@ -59,27 +59,27 @@ class Pending:
         self._timer: threading.Timer | None = None
         self._open = True
 
-    def find(self, place: Place) -> Sealed | None:
+    def find(self, slot: Slot) -> Sealed | None:
         """A new entry that is not in the file yet."""
-        return self._entries.get(place)
+        return self._entries.get(slot)
 
-    def add(self, place: Place, sealed: Sealed) -> None:
-        """Let a new entry wait.  The first one of a place stays."""
+    def add(self, slot: Slot, sealed: Sealed) -> None:
+        """Let a new entry wait.  The first one of a slot stays."""
         with self._lock:
-            if place in self._entries:
+            if slot in self._entries or not self._open:
                 return
-            self._entries[place] = sealed
+            self._entries[slot] = sealed
             self._bytes += len(sealed.value)
-            full = len(self._entries) >= ENTRIES or self._bytes >= BYTES or not self._open
+            full = len(self._entries) >= ENTRIES or self._bytes >= BYTES
             if not full and self._timer is None:
                 full = not self._started()
         if full:
             self.flush()
 
-    def drop(self, place: Place) -> None:
+    def drop(self, slot: Slot) -> None:
         """Forget a new entry."""
         with self._lock:
-            self._remove(place)
+            self._remove(slot)
 
     def count(self, cache: str, what: str, used: int | None = None) -> None:
         """Count a look-up: `hits`, `misses` or `broken`.  `used`: the entry that answered it."""
@@ -99,6 +99,19 @@ class Pending:
 
     def flush(self) -> None:
         """Write everything that waits.  A failure is said once; what could not be written is forgotten."""
+        if self._open:
+            self._write()
+
+    def close(self) -> None:
+        """Write everything, and leave no timer behind.  What is added later is forgotten."""
+        with self._lock:
+            self._open = False
+            timer = self._timer
+        self._write()
+        if timer is not None and timer is not threading.current_thread():
+            timer.join()
+
+    def _write(self) -> None:
         with self._writing:
             with self._lock:
                 if self._timer is not None:
@@ -116,17 +129,9 @@ class Pending:
             except HtError as error:
                 self._file.warn("cannot be written", error)
             with self._lock:
-                for place in entries:
-                    self._remove(place)
-
-    def close(self) -> None:
-        """Write everything, and leave no timer behind.  What is added later is written at once."""
-        with self._lock:
-            self._open = False
-            timer = self._timer
-        self.flush()
-        if timer is not None and timer is not threading.current_thread():
-            timer.join()
+                for slot, sealed in entries.items():
+                    if self._entries.get(slot) is sealed:
+                        self._remove(slot)
 
     def _started(self) -> bool:
         """Start the clock of the oldest entry; False when no thread can be had."""
@@ -140,16 +145,16 @@ class Pending:
         self._timer = timer
         return True
 
-    def _remove(self, place: Place) -> None:
-        sealed = self._entries.pop(place, None)
+    def _remove(self, slot: Slot) -> None:
+        sealed = self._entries.pop(slot, None)
         if sealed is not None:
             self._bytes -= len(sealed.value)
 
 
-def _write_entries(connection: sa.Connection, entries: dict[Place, Sealed]) -> None:
+def _write_entries(connection: sa.Connection, entries: dict[Slot, Sealed]) -> None:
     rows: dict[str, list[tuple[int, bytes, bytes, bytes]]] = {}
-    for place, sealed in entries.items():
-        rows.setdefault(place.cache, []).append((place.epoch, place.key, sealed.seal, sealed.value))
+    for slot, sealed in entries.items():
+        rows.setdefault(slot.cache, []).append((slot.epoch, slot.key, sealed.seal, sealed.value))
     for cache, added in rows.items():
         statement = f"INSERT OR IGNORE INTO {cache} (epoch, key, seal, value) VALUES (?, ?, ?, ?)"
         connection.exec_driver_sql(statement, added)

@@ -155,7 +155,10 @@ def test_late_users_of_a_closed_store_are_no_problem(
     cache = store.llm_cache()
     cache.put(key(1), Reply())
     store.close()
-    assert cache.get(key(1)) is None
+    (folder / "cache.db").unlink()
+    cache.put(key(2), Reply())
+    assert cache.get(key(1)) is None and cache.get(key(2)) is None
+    assert not (folder / "cache.db").exists()
     assert caplog.text.count("going on without it") == 1
 
 
