@@ -11,6 +11,7 @@ action.py        the sandbox boundary: one environment action
 place.py         where an episode happens: caches first, the real environment when they end
 chain.py         the actions so far, and the keys that stand for what they lead to
 ground.py        the real environment: kept states, actions executed again, states kept
+keeping.py       when a state is kept
 flights.py       one making of a value at a time
 drift.py         an action executed again that gives something else than its record
 dialogue.py      answers the harness until it submits, ends or has spent a budget

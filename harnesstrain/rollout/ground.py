@@ -6,6 +6,8 @@ their records.  States are kept on the way, where executing again would cost mor
 
 from __future__ import annotations
 
+import time
+
 from harnesstrain.core.errors import SandboxFailure, Unsupported
 from harnesstrain.core.records.rollout import Source
 from harnesstrain.core.records.sandbox import Limits
@@ -13,12 +15,8 @@ from harnesstrain.core.records.task import Environment
 from harnesstrain.rollout.action import Acted, Action, asked, perform
 from harnesstrain.rollout.chain import Chain, Link, states
 from harnesstrain.rollout.drift import compare, compare_states
+from harnesstrain.rollout.keeping import Keeping, worth
 from harnesstrain.sandbox.base import Sandbox, Session
-
-KEEP_SECONDS = 0.25
-"""Recorded seconds of work after which a state is kept: ten times what keeping costs."""
-KEEP_ACTIONS = 8
-"""Actions after which one is kept: together they cost as much to execute again as a state to start from."""
 
 
 class Ground:
@@ -39,8 +37,7 @@ class Ground:
         self._uses = uses if able else "ignore"
         self._session: Session | None = None
         self._reached = 0
-        self._since_seconds = 0.0
-        self._since_actions = 0
+        self._keeping = Keeping()
         self._spoiled = False
         self._abandoned = False
         self.executions = 0
@@ -108,14 +105,14 @@ class Ground:
         session, self._session = self._session, None
         self._reached = 0
         self._spoiled = False
-        self._since_seconds, self._since_actions = 0.0, 0
+        self._keeping.start()
         self.source = Source.LIVE
         if session is not None:
             session.close()
 
     def _kept(self, pending: list[Link]) -> str | None:
         """The deepest kept state among `pending`, where a running session is not quicker there by itself."""
-        if self._uses == "ignore" or not pending or (self._session is not None and not _worth(pending)):
+        if self._uses == "ignore" or not pending or (self._session is not None and not worth(pending)):
             return None
         return self._sandbox.sealed(states(pending))
 
@@ -153,23 +150,16 @@ class Ground:
 
     def _count(self, link: Link) -> None:
         self._reached += 1
-        self._since_actions += 1
-        self._since_seconds += link.entry.result.duration
+        self._keeping.count(link)
 
     def _keep(self, link: Link) -> None:
-        """Keep the state after `link`.  A sandbox that refuses is asked again after as much work."""
-        if not self._keeps or not link.clean:
-            return
-        if self._since_seconds < KEEP_SECONDS and self._since_actions < KEEP_ACTIONS:
+        """Keep the state after `link`, if that is due and `link` left nothing that a state cannot hold."""
+        if not (self._keeps and link.clean and self._keeping.due):
             return
         assert self._session is not None
+        began = time.monotonic()
         self._session.seal(link.state)
-        self._since_seconds, self._since_actions = 0.0, 0
-
-
-def _worth(links: list[Link]) -> bool:
-    """Whether executing these costs more than starting from a kept state."""
-    return len(links) >= KEEP_ACTIONS or sum(link.entry.result.duration for link in links) >= KEEP_SECONDS
+        self._keeping.tried(time.monotonic() - began)
 
 
 def _opened(sandbox: Sandbox, environment: Environment, limits: Limits) -> Session:

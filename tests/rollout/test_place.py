@@ -14,7 +14,7 @@ from harnesstrain.core.errors import SandboxFailure, VerifierFailure
 from harnesstrain.core.records.rollout import Source
 from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Environment
-from harnesstrain.rollout import ground
+from harnesstrain.rollout import keeping
 from harnesstrain.rollout.action import run_action, write_action
 from harnesstrain.rollout.drift import Drifted
 from harnesstrain.rollout.place import Place, compared
@@ -79,7 +79,7 @@ def test_a_divergence_starts_from_the_deepest_kept_state(walker: Walker) -> None
     assert other.results[-1] is not None
     assert other.results[-1].stdout == b"19\n"
     assert other.sources == (*[CACHE] * 19, SNAPSHOT)
-    assert other.executions == 19 - 2 * ground.KEEP_ACTIONS + 1
+    assert other.executions == 19 - 2 * keeping.KEEP_ACTIONS + 1
     thorough = walker.walk([*counts(19), "cat log | wc  -l"], thorough=True)
     assert thorough.executions == 20
     assert (thorough.sources[-1], thorough.started_at) == (LIVE, (None,))
@@ -189,7 +189,7 @@ def test_a_command_that_times_out_is_served_and_times_out_again(walker: Walker) 
 
 
 def test_no_kept_state_covers_a_living_process(walker: Walker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ground, "KEEP_ACTIONS", 1)
+    monkeypatch.setattr(keeping, "KEEP_ACTIONS", 1)
     serve = "(while :; do sleep 0.05; done) > /dev/null 2>&1 & echo $! > pid"
     alive = "kill -0 $(cat pid) && echo alive"
     walker.walk(["echo a > a", serve, "echo b > b"])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harnesstrain.core.records.rollout import Source
-from harnesstrain.rollout import ground
+from harnesstrain.rollout import keeping
 from tests.rollout.walking import Walked, Walker, Watched
 
 pytestmark = pytest.mark.local
@@ -80,7 +80,7 @@ def test_what_follows_a_divergence_is_what_full_execution_gives(
     suffix = [*data.draw(st.lists(changes(), max_size=2), label="then"), *LOOKS]
     other = [*chain[:place], "echo diverged", *suffix]
     walker = Walker(tmp_path, sandbox)
-    with mock.patch.multiple(ground, KEEP_ACTIONS=2, KEEP_SECONDS=0.05):
+    with mock.patch.multiple(keeping, KEEP_ACTIONS=2, KEEP_SECONDS=0.05, CHEAP=1000.0):
         walker.walk(chain)
         full = walker.walk(other, bench=walker.bench(step_cache=None), state=True)
         thorough = walker.walk(other, thorough=True, bench=walker.bench(cache_write=False), state=True)
@@ -109,10 +109,10 @@ def test_how_much_is_executed_after_a_divergence(
     other = [*chain[:place], *(f"echo other {number} >> log" for number in range(length - place)), "cat log"]
     live = length - place + 1
     walker = Walker(tmp_path, sandbox)
-    with mock.patch.object(ground, "KEEP_SECONDS", 1000.0):  # by number of actions alone
+    with mock.patch.multiple(keeping, KEEP_SECONDS=1000.0, CHEAP=1000.0):  # by number of actions alone
         walker.walk(chain)
         thorough = walker.walk(other, thorough=True, bench=walker.bench(cache_write=False))
         quick = walker.walk(other, bench=walker.bench(cache_write=False))
     assert thorough.executions == length + 1
-    assert quick.executions == place % ground.KEEP_ACTIONS + live
+    assert quick.executions == place % keeping.KEEP_ACTIONS + live
     assert quick.said == thorough.said
