@@ -145,7 +145,9 @@ class _Packing:
 
 
 def _attributes(path: str) -> list[str]:
-    return os.listxattr(path, follow_symlinks=False)
+    """What belongs to the tree; labels of the host's security modules do not."""
+    found = os.listxattr(path, follow_symlinks=False)
+    return [key for key in found if not key.startswith("security.") or key == "security.capability"]
 
 
 def extents(fd: int, seen: os.stat_result) -> Iterator[tuple[int, int]]:
