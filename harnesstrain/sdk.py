@@ -66,6 +66,7 @@ import hashlib
 import json
 import os
 import queue
+import random
 import sys
 import threading
 import traceback
@@ -286,8 +287,11 @@ class Episode:
 def serve(solve: Callable[[Episode], None]) -> NoReturn:
     """Run `solve` on the episode at stdin and stdout, then exit: 0, or 1 with a traceback on stderr when it raised.
 
-    From here on stray output goes to stderr: file descriptor 1 is the log, and 0 is empty.
+    From here on stray output goes to stderr: file descriptor 1 is the log, and 0 is empty.  The generator of `random`
+    is seeded, so that a harness draws the same numbers each time.  Time, `os.urandom` and the order of a set of objects
+    without a hash of their own still vary: keep them out of what the model is asked.
     """
+    random.seed(0)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)

@@ -124,6 +124,18 @@ def test_stray_output_goes_to_the_log(start: Any) -> None:
         assert text in log
 
 
+def test_the_same_numbers_are_drawn_each_time(start: Any) -> None:
+    drawn = []
+    for _ in range(2):
+        process = start("import random\nfrom ht_sdk import serve\nserve(lambda ep: ep.note(n=random.random()))")
+        process.begin()
+        request = process.receive()
+        drawn.append(request["params"]["n"])
+        process.answer(request, None)
+        assert process.end() == (0, "")
+    assert drawn[0] == drawn[1]
+
+
 def test_end_of_file_ends_a_waiting_harness_quietly(start: Any) -> None:
     process = start(
         """
@@ -153,4 +165,8 @@ def test_it_is_plain_old_python() -> None:
         for alias in node.names
     }
     assert imported <= set(sys.stdlib_module_names)
-    assert not imported & {"time", "datetime", "random", "secrets", "uuid", "socket", "subprocess"}
+    assert not imported & {"time", "datetime", "secrets", "uuid", "socket", "subprocess"}
+    drawn = [
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "random"
+    ]
+    assert drawn == ["seed"]
