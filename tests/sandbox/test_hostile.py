@@ -97,6 +97,26 @@ def test_no_new_privileges(session: Session) -> None:
     assert session.run("unshare -m true").exit_code != 0
 
 
+OUTLIVES = """
+import ctypes, threading
+def write():
+    while True:
+        with open('/app/written', 'a') as file: file.write('x')
+threading.Thread(target=write).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_thread_that_outlives_its_main_thread_is_ended_too(session: Session) -> None:
+    session.write("outlives.py", OUTLIVES.encode())
+    result = session.run("python3 outlives.py >/dev/null 2>&1 & until [ -s written ]; do sleep 0.1; done; sleep 0.2")
+    assert result.left == 1
+    session.end_processes()
+    assert session.run("a=$(stat -c %s written); sleep 0.3; [ $a = $(stat -c %s written) ]").exit_code == 0
+    session.run("python3 outlives.py", timeout=1)
+    assert session.run("a=$(stat -c %s written); sleep 0.3; [ $a = $(stat -c %s written) ]").exit_code == 0
+
+
 @pytest.mark.local
 def test_local_never_runs_as_real_root(local: LocalSandbox) -> None:
     with contextlib.closing(local.open(Environment())) as session:

@@ -615,6 +615,11 @@ def test_any_chain_goes_on_from_any_state_as_if_it_had_not_stopped(
                 keys[number] = name
         final = live.state()
         look = live.run(LOOK).stdout
+    with contextlib.closing(local.open(ENVIRONMENT)) as again:  # the whole chain, from the start
+        for command, expected in zip(chain, seen, strict=True):
+            result = again.run(command, timeout=30)
+            assert (result.exit_code, result.stdout, result.stderr) == expected
+        assert again.state() == final
     for number in data.draw(st.sets(st.sampled_from(sorted(keys)), max_size=3)) if keys else ():
         with contextlib.closing(local.open(ENVIRONMENT, at=keys[number])) as copy:
             for later, command in enumerate(chain[number + 1 :], start=number + 1):

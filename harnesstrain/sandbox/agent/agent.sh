@@ -45,7 +45,11 @@ others() { # every other living process of the sandbox, in $found
     read -r line <"$entry/stat" || continue
     line=${line##*) }
     parent=${line#* } parent=${parent%% *}
-    case $line in Z* | X*) ;; *) table="$table $pid:$parent" ;; esac
+    case $line in Z* | X*) # a main thread may end before the others
+      set -- $line
+      [ "${18}" -gt 1 ] || continue
+    esac
+    table="$table $pid:$parent"
   done
   set -f
   grown=1
