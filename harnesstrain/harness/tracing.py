@@ -159,6 +159,8 @@ def _head(stmt: ast.stmt) -> range:
 
     The docstring of the module, which is a statement, has none.
     """
+    if isinstance(stmt, ast.Match):
+        return range(stmt.lineno, _end(stmt.subject) + 1)
     body = getattr(stmt, "body", None)
     if not isinstance(body, list):
         return range(0) if _docstring([stmt]) else _span(stmt)

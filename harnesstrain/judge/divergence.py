@@ -50,7 +50,8 @@ def first_divergence(
     before: set[int] = set()
     for place, step in enumerate(right):
         match = matches[place]
-        if match is None or any(index < match for index in never):
+        skipped = match is not None and any(index < match for index in never)
+        if match is None or (skipped and not _replaced_soon(right, matches, place)):
             open_ = (index for index in range(len(left)) if index not in before and (match is None or index in never))
             other = next(open_, None)
             return _parted(place, left[other] if other is not None else None, step)
@@ -63,6 +64,16 @@ def first_divergence(
     if (base.outcome, base.reason) != (cand.outcome, cand.reason):
         return Divergence(kind="outcome", step=len(right), base=None, cand=None)
     return None
+
+
+def _replaced_soon(right: Sequence[Step], matches: Sequence[int | None], place: int) -> bool:
+    """Whether a call that may have overlapped with this one is new: it stands for the one that is missing."""
+    for index in range(place, min(place + OVERLAP, len(right))):
+        if right[index].kind is not StepKind.LLM:
+            return False
+        if matches[index] is None:
+            return True
+    return False
 
 
 def _matched(left: Sequence[Step], right: Sequence[Step]) -> list[int | None]:

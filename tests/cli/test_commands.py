@@ -289,7 +289,7 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
         },
     ),
     ("rev-parse", "@"): ("commits", {"items", "truncated"}),
-    ("diff", "@~1..@"): ("divergences", {"items", "truncated", "regime", "same"}),
+    ("diff", "@~1..@"): ("divergences", {"items", "truncated", "regime", "same", "proven"}),
     ("diff", "@~1..@", "--patch"): ("patch", {"base", "cand", "patch"}),
     ("verify",): ("verification", {"items", "truncated", "checked"}),
     ("fsck",): ("findings", {"items", "truncated"}),
