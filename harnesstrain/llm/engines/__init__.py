@@ -8,6 +8,8 @@ external.py   any OpenAI-compatible URL, passed through
 scripted.py   a rules file
 process.py    a server program as a process of its own: start, health, log, end
   tether.py     the process in between, which ends the program when its owner goes
+gpus.py       what GPUs there are, and whether they are free
+installed.py  a command line read by the installed server's own parser
 flags.py      extra flags, and what identifies a model's files
 sglang.py     SGLang
 vllm.py       vLLM

@@ -12,6 +12,7 @@ from pathlib import Path
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
 from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
+from harnesstrain.llm.engines.installed import check_help
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
 
@@ -48,6 +49,7 @@ class LlamacppEngine:
         if program is None:
             raise Prerequisite("llama-server is not on the PATH", hint="install llama.cpp, or give its path (program)")
         port = free_port()
+        check_help(program, [*_where(spec.model, port), *flags])
         return ProcessModel(
             Launch(
                 engine="llamacpp",

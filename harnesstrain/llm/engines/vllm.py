@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
 from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
+from harnesstrain.llm.engines.gpus import hardware, required
+from harnesstrain.llm.engines.installed import check_python
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
 
 MAX_RUNNING = 8
+INVARIANT = (8, 0)
+"""Compute capability from which batch invariance works."""
 
 _RESERVED = ("model", "host", "port", "max-num-seqs", "max-model-len", "api-key", "served-model-name")
 
@@ -39,6 +45,7 @@ class VllmEngine:
         program = shutil.which("vllm")
         if program is None:
             raise Prerequisite("vllm is not installed here", hint="pip install vllm, in the environment of ht")
+        found = required("vllm", at_least=INVARIANT if spec.deterministic else (0, 0))
         port = free_port()
         where = ["--served-model-name", served_name(spec.model), "--host", "127.0.0.1", "--port", str(port)]
         environment = {"VLLM_BATCH_INVARIANT": "1"} if spec.deterministic else {}
@@ -46,7 +53,14 @@ class VllmEngine:
             installed = version("vllm")
         except PackageNotFoundError:
             installed = "unknown"
-        identity = {"version": installed, "flags": flags, "weights": weights(spec.model), "environment": environment}
+        check_python("vllm", installed, [spec.model, *where, *flags], python=_interpreter(program))
+        identity = {
+            "version": installed,
+            "flags": flags,
+            "weights": weights(spec.model),
+            "environment": environment,
+            "hardware": hardware(found),
+        }
         return ProcessModel(
             Launch(
                 engine="vllm",
@@ -60,3 +74,11 @@ class VllmEngine:
                 log=spec.log,
             )
         )
+
+
+def _interpreter(program: str) -> str:
+    """The Python that a script names in its first line; ours when it names none."""
+    with Path(program).open("rb") as file:
+        line = file.readline(4096).decode(errors="replace").strip()
+    named = line.removeprefix("#!").split()[:1] if line.startswith("#!") else []
+    return named[0] if named and "python" in Path(named[0]).name else sys.executable
