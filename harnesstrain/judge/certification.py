@@ -84,6 +84,11 @@ def _forks_of_harnesses(certificates: Iterable[Certificate]) -> dict[_Played, Ce
     return {key: one for key, one in last.items() if one.result is Certified.FORKED}
 
 
+def unsteady(commit: str, certificates: Iterable[Certificate]) -> tuple[Certificate, ...]:
+    """The playbacks that showed that this version does not repeat itself."""
+    return tuple(one for one in _forks_of_harnesses(certificates).values() if one.commit == commit)
+
+
 def certification(
     regime: str, rollouts: Iterable[Rollout], certificates: Iterable[Certificate]
 ) -> tuple[CertifiedCell, ...]:

@@ -252,6 +252,10 @@ def test_warnings_say_what_limits_belief(history: History, tmp_path: Path) -> No
     with Store.open(tmp_path / "other", create=True) as other:
         trained(History(other, deterministic=False))
         assert "does not repeat itself" in "\n".join(build(other).warnings)
+    last = history.store.verdicts()[-1]
+    fork = Certificate(id="f" * 64, kind="harness", commit=last.base_commit, task="t1", result=Certified.FORKED)
+    history.store.put_certificate(fork)
+    assert "The baseline's harness does not repeat itself on t1" in "\n".join(build(history.store).warnings)
 
 
 def test_runs_that_nobody_judged_are_compared_without_a_decision(history: History) -> None:

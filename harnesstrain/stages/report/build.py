@@ -12,7 +12,7 @@ from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Verdict
 from harnesstrain.judge import Comparison, levers
-from harnesstrain.judge.certification import certification
+from harnesstrain.judge.certification import certification, unsteady
 from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.judge.transitions import transitions
 from harnesstrain.stages.report.beyond import elsewhere, lineage, moved
@@ -28,6 +28,9 @@ from harnesstrain.stages.report.records import (
     VerdictShown,
 )
 from harnesstrain.stages.report.source import Records
+
+NAMED = 5
+"""Tasks named in a warning."""
 
 
 class ReportSpec(Record):
@@ -72,7 +75,7 @@ def build(records: Records, spec: ReportSpec | None = None) -> Report:
         moved=moved(records, chosen.base, certificates),
         lineage=lineage(records),
         memo=_memo(records),
-        warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified)),
+        warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified, certificates)),
     )
     return Report.model_validate(cleaned(report.model_dump(mode="json")))
 
@@ -186,12 +189,21 @@ def _warnings(
     regime: Regime | None,
     rollouts: Sequence[Rollout],
     certified: Certification,
+    certificates: Sequence[Certificate],
 ) -> Iterator[str]:
     """What limits belief, in sentences."""
     if regime is None:
         yield "The regime of these runs is not in the store."
     elif not regime.deterministic:
         yield "The model endpoint does not repeat itself: a flip may be chance; read the p-value, not the diff."
+    for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):
+        forks = unsteady(run.commit, certificates) if run is not None else ()
+        if forks:
+            cells = ", ".join(sorted({one.task or "" for one in forks})[:NAMED])
+            yield (
+                f"The {name}'s harness does not repeat itself on {cells}: a flip may be chance; "
+                "nothing is proven unchanged."
+            )
     loose = sum(not rollout.isolated for rollout in rollouts)
     if loose:
         yield f"{loose} of {len(rollouts)} rollouts were not isolated: a harness could reach the machine."
