@@ -8,5 +8,6 @@ propose/    let an estimator change the harness, and capture what it did
 judging/    compare two runs with a criterion
 promote/    turn a verdict into a promotion, or not
 report/     explain what happened; reads the store alone
+export/     hand rollouts to other programs; reads the store alone
 serve/      serve a frozen model
 """
