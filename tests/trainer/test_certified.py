@@ -102,6 +102,23 @@ def test_a_candidate_whose_harness_does_not_repeat_itself_gains_nothing(project:
     assert made.git("rev-parse", "main") == head
 
 
+def test_a_loss_of_a_harness_that_does_not_repeat_itself_is_called_chance(project: Make) -> None:
+    """The candidate cannot hide its loss, and nobody says that a changed line explains it."""
+    made = varied(project())
+    patch = made.patch("01", "agent/vary/clock", "Tell the time")
+    text = patch.read_text()
+    patch.write_text(
+        text + "diff --git a/agent/skills/two b/agent/skills/two\ndeleted file mode 100644\n"
+        "--- a/agent/skills/two\n+++ /dev/null\n@@ -1 +0,0 @@\n-yes\n"
+    )
+    with training(made) as trainer:
+        (verdict,) = train(trainer)
+    ((task, attribution, evidence),) = [(one.task, one.attribution, one.evidence) for one in verdict.lost]
+    assert (task, attribution) == ("two", None)
+    assert evidence.startswith("not deterministic")
+    assert not verdict.selected
+
+
 def test_a_baseline_whose_harness_does_not_repeat_itself_is_warned_about_and_compared_with_nothing(
     project: Make,
 ) -> None:

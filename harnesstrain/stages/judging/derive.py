@@ -13,6 +13,9 @@ from harnesstrain.store import Store
 Known = dict[tuple[str, str], Attribution]
 """Attributions by the ids of the baseline's and the candidate's rollout.  Rollouts never change, so neither do they."""
 
+CHANCE = "not deterministic: the model or a harness does not repeat itself"
+"""Evidence of a flip that may be chance."""
+
 
 def comparison_of(
     store: Store,
@@ -49,7 +52,12 @@ def comparison_of(
 
 
 def attributions(store: Store, comparison: Comparison, known: Known) -> tuple[Attribution, ...]:
-    """Why each compared cell flipped, from the traces of both sides.  A cell without traces has none."""
+    """Why each compared cell flipped, from the traces of both sides.  A cell without traces has none.
+
+    Where model or harness do not repeat themselves, no flip is said to be the change's doing.
+    """
+    if not comparison.deterministic:
+        return tuple(Attribution(task=p.task, seed=p.seed, verdict=None, evidence=CHANCE) for p in comparison.flipped)
     found = []
     for pair in comparison.flipped:
         ids = (pair.base.id, pair.cand.id)
