@@ -24,7 +24,10 @@ def command(
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """Print every record of a kind, oldest first, one JSON object a line (with --json: one object)."""
+    """Print every record of a kind, oldest first, one JSON object a line (with --json: one object).
+
+    Or one rollout as an ATIF trajectory, for other programs.
+    """
     from harnesstrain.cli import exporting
     from harnesstrain.core.errors import UsageError
 
