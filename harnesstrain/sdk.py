@@ -62,7 +62,6 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
-import hashlib
 import json
 import os
 import queue
@@ -234,8 +233,7 @@ class Episode:
 
         Raises ContextOverflow, RateLimited, TransportError, ProtocolError (override refused).
         """
-        marks = _marks(messages)
-        short = self._conversations.shorten(messages, marks)
+        short, marks = self._conversations.shorten(messages)
         params = {"messages": short, "tools": tools or None, "tool_choice": tool_choice, "sampling": sampling or None}
         answer = self._call("llm.complete", **params)
         self._conversations.keep(answer["handle"], marks)
@@ -247,7 +245,7 @@ class Episode:
         """How many tokens a text or a conversation has for this model."""
         if isinstance(messages_or_text, str):
             return int(self._call("llm.count_tokens", text=messages_or_text)["tokens"])
-        short = self._conversations.shorten(messages_or_text, _marks(messages_or_text))
+        short, _ = self._conversations.shorten(messages_or_text)
         return int(self._call("llm.count_tokens", messages=short)["tokens"])
 
     def run(
@@ -373,16 +371,20 @@ class _Conversations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, list[bytes]] = {}
+        self._known: dict[str, list[Any]] = {}
 
-    def shorten(self, messages: Sequence[Mapping[str, Any]], marks: list[bytes]) -> Any:
-        """`messages` in the form that says the least."""
+    def shorten(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Any]]:
+        """`messages` in the form that says the least, and what to remember of them."""
+        best = ""
+        marks: list[Any] = []
         with self._lock:
-            prefixes = [handle for handle, known in self._known.items() if known == marks[: len(known)]]
-            best = max(prefixes, key=lambda handle: len(self._known[handle]), default="")
-            return {"prefix": best, "append": messages[len(self._known[best]) :]} if best else messages
+            for handle, known in reversed(list(self._known.items())):
+                if len(marks) < len(known) <= len(messages) and all(map(_same, known, messages)):
+                    best, marks = handle, known
+        added = messages[len(marks) :]
+        return ({"prefix": best, "append": added} if best else messages), [*marks, *map(_mark, added)]
 
-    def keep(self, handle: str, marks: list[bytes]) -> None:
+    def keep(self, handle: str, marks: list[Any]) -> None:
         """Remember which messages `handle` stands for."""
         with self._lock:
             self._known.pop(handle, None)
@@ -391,9 +393,30 @@ class _Conversations:
                 del self._known[next(iter(self._known))]
 
 
-def _marks(messages: Sequence[Mapping[str, Any]]) -> list[bytes]:
-    """What tells messages apart, for good: the caller may change its dicts later."""
-    return [hashlib.sha256(json.dumps(message, sort_keys=True).encode("ascii")).digest() for message in messages]
+def _mark(message: Mapping[str, Any]) -> Any:
+    """What tells a message apart, for good: the caller may change it later.
+
+    A copy, which costs next to nothing to compare with: its texts are shared.  A message that holds anything else than
+    texts is written out, for 1 == True == 1.0.
+    """
+    try:
+        return _copy(message)
+    except TypeError:
+        return json.dumps(message, sort_keys=True)
+
+
+def _same(mark: Any, message: Mapping[str, Any]) -> bool:
+    return bool(mark == (json.dumps(message, sort_keys=True) if isinstance(mark, str) else message))
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {key: _copy(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_copy(item) for item in value]
+    if value is None or type(value) is str:
+        return value
+    raise TypeError
 
 
 def _pack(data: str | bytes) -> dict[str, str]:
