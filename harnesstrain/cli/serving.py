@@ -10,8 +10,10 @@ from harnesstrain.cli import output
 from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import AnswerNo, UsageError
 from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.measure.endpoint import EXTERNAL, connect_spec
 from harnesstrain.stages.serve import Action, ServeSpec, Serving, run
+from harnesstrain.stages.serve.vouching import Voucher
 
 
 class Asked(Record):
@@ -58,6 +60,11 @@ def spec_for(asked: Asked, action: Action, config: Path | None, environ: Mapping
         host=asked.host,
         port=asked.port,
         start_timeout=asked.wait,
+        voucher=Voucher(
+            location=str(settings.store_location),
+            directory=settings.store.path if settings.store.url else None,
+            sampling=settings.llm.sampling.record(),
+        ),
     )
 
 
@@ -74,6 +81,8 @@ def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, e
         output.say(
             f"{what} {model} ({serving.engine}) as pid {serving.pid}, fingerprint {(serving.fingerprint or '')[:8]}"
         )
+        if serving.endpoint is not None:
+            output.say(certainty(serving.endpoint, asked))
         if action is Action.FOREGROUND and not serving.already:
             output.say("stop it with Ctrl-C")
 
@@ -81,6 +90,20 @@ def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, e
     if action is Action.FOREGROUND and done.signal:
         output.say("stopped")
         raise SystemExit(128 + done.signal)
+
+
+def certainty(endpoint: Endpoint, asked: Asked) -> str:
+    """What is known of an endpoint's determinism, in one sentence."""
+    width = endpoint.max_running
+    if not endpoint.deterministic and endpoint.capacity is not None:
+        return "not deterministic, says its certificate; `ht certify model --again` asks anew"
+    if not endpoint.deterministic:
+        wanted = "deterministic settings are on, but " if asked.deterministic else ""
+        return f"{wanted}no certificate says that it repeats itself; `ht certify model --max-running {width}` finds out"
+    capped = ""
+    if asked.max_running is not None and width < asked.max_running:
+        capped = f"; {asked.max_running} were asked for, and {width} are certified"
+    return f"deterministic, {width} requests at once{capped}"
 
 
 def look(action: Action, *, config: Path | None, as_json: bool, exit_code: bool) -> None:

@@ -58,6 +58,7 @@ class Front:
         width = min(max_running or endpoint.max_running, endpoint.max_running)
         self.endpoint: Endpoint = endpoint.model_copy(update={"max_running": width})
         self._model = model
+        self._width = width
         self._host, self._port = host, port
         self._max_bytes = max_bytes
         self._fingerprint = endpoint.fingerprint
@@ -73,6 +74,24 @@ class Front:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def publish(self, endpoint: Endpoint) -> bool:
+        """Say from now on that the model is `endpoint`, and run no more at once than that takes.
+
+        The fingerprint stays.  Returns whether anything changed.
+        """
+        width = min(self._width, endpoint.capacity or endpoint.max_running)
+        said = endpoint.model_copy(
+            update={
+                "max_running": min(width, endpoint.max_running),
+                "capacity": None if endpoint.capacity is None else width,
+            }
+        )
+        changed = said != self.endpoint
+        self.endpoint = said
+        if width != self._lanes.width:
+            self._lanes.narrow(width)
+        return changed
 
     @property
     def url(self) -> str:

@@ -39,6 +39,7 @@ class Lanes:
         self._max_waiting = max_waiting
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._waiting: set[int] = set()
         self._running: dict[int, Job[Any]] = {}
         self._crowds = [0] * width
@@ -79,6 +80,12 @@ class Lanes:
             self._queue.put(job)
         return job
 
+    def narrow(self, width: int) -> None:
+        """From now on at most `width` jobs run at once, and never more than there are threads."""
+        with self._room:
+            self.width = max(1, min(width, len(self._threads)))
+            self._room.notify_all()
+
     def close(self, timeout: float = 2.0) -> None:
         """Give up everything that waits or runs.  Waits up to `timeout` seconds for the running work to notice."""
         with self._lock:
@@ -87,6 +94,7 @@ class Lanes:
             self._closed = True
             for job in self._running.values():
                 job.give_up()
+            self._room.notify_all()
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -94,7 +102,9 @@ class Lanes:
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
-            with self._lock:
+            with self._room:
+                while len(self._running) >= self.width and not self._closed:
+                    self._room.wait()
                 self._waiting.discard(id(job))
                 if self._closed:
                     job.give_up()
@@ -103,8 +113,9 @@ class Lanes:
             try:
                 self._do(job)
             finally:
-                with self._lock:
+                with self._room:
                     del self._running[id(job)]
+                    self._room.notify()
 
     def _do(self, job: Job[Any]) -> None:
         if not job.done.set_running_or_notify_cancel():

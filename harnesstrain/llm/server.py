@@ -6,14 +6,16 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from harnesstrain.core.errors import Busy, Prerequisite
+from harnesstrain.core.errors import Busy, HtError, Prerequisite
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.registry import load
@@ -21,7 +23,15 @@ from harnesstrain.llm.base import Engine, EngineSpec, Model, Watched
 from harnesstrain.llm.choice import chosen
 from harnesstrain.llm.state import LOG, ServerState, alive, birth, read_state, remove_state, starting, write_state
 
+if TYPE_CHECKING:
+    from harnesstrain.llm.front import Front
+
 log = logging.getLogger(__name__)
+
+LOOK = 5.0
+"""Seconds between looks at what is certified of the endpoint."""
+Vouch = Callable[[Endpoint], Endpoint]
+"""The endpoint as its certificates describe it."""
 
 
 class ServerPlan(Record):
@@ -86,9 +96,16 @@ def start_model(spec: EngineSpec) -> Model:
     return engine.start(spec)
 
 
-def serve(plan: ServerPlan, *, announce: Callable[[Served], None], stop: threading.Event | None = None) -> Served:
+def serve(
+    plan: ServerPlan,
+    *,
+    announce: Callable[[Served], None],
+    stop: threading.Event | None = None,
+    vouch: Vouch | None = None,
+) -> Served:
     """Serve until SIGTERM, SIGINT or `stop`.  `announce` is called once, when it answers (or another one does).
 
+    `vouch` says what is certified of the endpoint: asked at the start, and again and again while it serves.
     Everything it started has ended when it returns or raises.  Signals are handled in the main thread only.
 
     Raises Busy (something else is served here), and what starting the engine raises.
@@ -96,12 +113,12 @@ def serve(plan: ServerPlan, *, announce: Callable[[Served], None], stop: threadi
     control = _Stop(stop or threading.Event())
     with _signals(control):
         try:
-            return _serve(plan, announce, control)
+            return _serve(plan, announce, control, vouch)
         except _Stopped:
             return Served(None, signal=control.signal)
 
 
-def _serve(plan: ServerPlan, announce: Callable[[Served], None], control: _Stop) -> Served:
+def _serve(plan: ServerPlan, announce: Callable[[Served], None], control: _Stop, vouch: Vouch | None) -> Served:
     from harnesstrain.llm.front import Front
 
     with contextlib.ExitStack() as cleanup:
@@ -111,6 +128,7 @@ def _serve(plan: ServerPlan, announce: Callable[[Served], None], control: _Stop)
             if running is not None and alive(running):
                 control.raises = False
                 return _already(plan, running, announce)
+            _require_port(plan)
             model = start_model(plan.engine)
             cleanup.callback(model.close)
             front = Front(
@@ -121,6 +139,8 @@ def _serve(plan: ServerPlan, announce: Callable[[Served], None], control: _Stop)
                 max_waiting=plan.max_waiting,
             )
             cleanup.callback(front.close)
+            plain = front.endpoint
+            _publish(front, plain, vouch)
             front.start()
             control.raises = False
             state = _state(plan, front.url, front.endpoint)
@@ -128,13 +148,44 @@ def _serve(plan: ServerPlan, announce: Callable[[Served], None], control: _Stop)
             write_state(plan.directory, state)
         log.info("serving %s at %s", front.endpoint.model, front.url)
         announce(Served(state))
+        looked = time.monotonic()
         while not control.event.wait(0.5):
+            if time.monotonic() - looked >= LOOK:
+                looked = time.monotonic()
+                if _publish(front, plain, vouch):
+                    state = state.model_copy(update={"endpoint": front.endpoint})
+                    write_state(plan.directory, state)
             if not front.alive:
                 raise Prerequisite("the HTTP front ended by itself", hint="the server's log says why")
             if isinstance(model, Watched) and (trouble := model.trouble()) is not None:
                 raise Prerequisite(trouble, hint="the server's log says why")
         log.info("stopping")
         return Served(state, signal=control.signal)
+
+
+def _publish(front: Front, plain: Endpoint, vouch: Vouch | None) -> bool:
+    """Publish what is certified of the endpoint.  Whether that changed anything; trouble with the store does not."""
+    try:
+        changed = front.publish(vouch(plain)) if vouch is not None else False
+    except HtError as error:
+        log.warning("certificates could not be read: %s", error.message)
+        return False
+    if changed:
+        what = "certified deterministic" if front.endpoint.deterministic else "not deterministic"
+        log.info("%s is %s, for %d requests at once", front.endpoint.model, what, front.endpoint.max_running)
+    return changed
+
+
+def _require_port(plan: ServerPlan) -> None:
+    """Raise Prerequisite when the port is taken: before a model is loaded, which may take minutes."""
+    family = socket.AF_INET6 if ":" in plan.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((plan.host, plan.port))
+        except OSError as error:
+            message = f"{plan.host} port {plan.port} cannot be had: {error.strerror}"
+            raise Prerequisite(message, hint="choose another --port") from None
 
 
 def _already(plan: ServerPlan, running: ServerState, announce: Callable[[Served], None]) -> Served:

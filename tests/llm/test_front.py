@@ -499,3 +499,26 @@ def test_extra_fields_are_for_foreign_endpoints(served: Any) -> None:
     with pytest.raises(UsageError):
         client.endpoint()
     client.close()
+
+
+def test_what_is_certified_can_be_published_while_it_serves(served: Callable[..., Front]) -> None:
+    front = served([{"reply": "ok", "delay": 0.05}], Settings(max_running=4, deterministic=False))
+    plain = front.endpoint
+    client = OpenAIModel(front.url)
+    assert (client.endpoint().deterministic, client.endpoint().max_running) == (False, 4)
+    assert not front.publish(plain)
+    assert front.publish(plain.model_copy(update={"deterministic": True, "max_running": 2, "capacity": 2}))
+    again = OpenAIModel(front.url)
+    said = again.endpoint()
+    assert (said.deterministic, said.max_running, said.fingerprint) == (True, 2, plain.fingerprint)
+    with ThreadPoolExecutor(8) as pool:
+        assert {reply.content for reply in pool.map(again.complete, [ask(str(n)) for n in range(12)])} == {"ok"}
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(front.url).port, timeout=20)
+    connection.request("GET", "/health")
+    health = json.loads(connection.getresponse().read())
+    connection.close()
+    assert (health["max_running"], sum(health["crowds"][2:])) == (2, 0)  # never three at once
+    assert front.publish(plain.model_copy(update={"deterministic": True, "max_running": 3, "capacity": 4}))
+    assert front.endpoint.max_running == 3  # fewer are certified than it works on
+    client.close()
+    again.close()

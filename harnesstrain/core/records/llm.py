@@ -99,6 +99,8 @@ class Endpoint(Record):
     """Whether the same request is claimed to give the same reply (certified or by construction)."""
     max_running: int = 1
     """Requests it should be sent at once."""
+    capacity: int | None = None
+    """Requests it works on at once, where that is more than it should be sent: fewer are certified.  None: as many."""
     identity: dict[str, Any] = Field(default_factory=dict)
     """Everything that can change a reply: engine version, weights digest, template digest, kernel profile …"""
 

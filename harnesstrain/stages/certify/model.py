@@ -159,7 +159,8 @@ class _Gate:
         model, stop = self._subject.model, self._context.stop
         count = rounds or self._depth.rounds
         wave = together(model, known.probes, concurrency, stop, rounds=count, abort=self._depth.abort)
-        width = model.endpoint().max_running
+        endpoint = model.endpoint()
+        width = endpoint.capacity or endpoint.max_running
         if width < wave.reached:
             wave = wave.model_copy(update={"running": width})
         self._waves.append(wave)

@@ -11,6 +11,7 @@ from typing import Any
 
 from harnesstrain.core.errors import HtError
 from harnesstrain.llm.server import Served, ServerPlan, serve
+from harnesstrain.stages.serve.vouching import Voucher
 
 
 class _Word:
@@ -40,12 +41,14 @@ def main(descriptor: int) -> int:
     engine = plan.engine.model_copy(update={"api_key": package["api_key"], "log": plan.engine.log})
     plan = plan.model_copy(update={"engine": engine})
 
+    voucher = Voucher.model_validate(package["voucher"]) if package["voucher"] else None
+
     def announce(served: Served) -> None:
         assert served.state is not None
         word.say({"state": served.state.model_dump(mode="json"), "already": served.already})
 
     try:
-        serve(plan, announce=announce)
+        serve(plan, announce=announce, vouch=voucher)
     except HtError as error:
         logging.getLogger(__name__).error("%s", error.message)
         word.say({"error": error.payload()})

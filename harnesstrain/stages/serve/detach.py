@@ -22,9 +22,10 @@ from harnesstrain.core.errors import HtError, Prerequisite
 from harnesstrain.llm.logs import log_size, log_tail
 from harnesstrain.llm.server import Served, ServerPlan
 from harnesstrain.llm.state import LOG, ServerState
+from harnesstrain.stages.serve.vouching import Voucher
 
 
-def detach(plan: ServerPlan, *, timeout: float) -> Served:
+def detach(plan: ServerPlan, *, timeout: float, voucher: Voucher | None = None) -> Served:
     """Start a server and wait until it answers.  It outlives us.
 
     Raises Prerequisite (it ended, or did not answer in time; nothing is left running), or what the server raised.
@@ -54,7 +55,7 @@ def detach(plan: ServerPlan, *, timeout: float) -> Served:
         os.close(output)
         os.close(writing)
     try:
-        _hand_over(child, plan)
+        _hand_over(child, plan, voucher)
         said = _listen(reading, child, time.monotonic() + timeout)
         if said is None:
             raise _silent(child, log, written, timeout)
@@ -71,9 +72,13 @@ def detach(plan: ServerPlan, *, timeout: float) -> Served:
     return served
 
 
-def _hand_over(child: subprocess.Popen[bytes], plan: ServerPlan) -> None:
+def _hand_over(child: subprocess.Popen[bytes], plan: ServerPlan, voucher: Voucher | None) -> None:
     assert child.stdin is not None
-    package = {"plan": plan.model_dump(mode="json"), "api_key": plan.engine.api_key}
+    package = {
+        "plan": plan.model_dump(mode="json"),
+        "api_key": plan.engine.api_key,
+        "voucher": voucher.model_dump(mode="json") if voucher is not None else None,
+    }
     with contextlib.suppress(BrokenPipeError):
         child.stdin.write(json.dumps(package).encode("utf-8"))
     with contextlib.suppress(BrokenPipeError):

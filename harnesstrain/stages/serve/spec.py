@@ -12,6 +12,7 @@ from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.llm.base import EngineSpec
 from harnesstrain.llm.server import ServerPlan
 from harnesstrain.llm.state import ServerState
+from harnesstrain.stages.serve.vouching import Voucher
 
 ENGINE_LOG = "engine.log"
 """Where an engine that runs a program keeps that program's output, in the state directory."""
@@ -40,6 +41,8 @@ class ServeSpec(Record):
     """Requests in the queue beyond those that run."""
     start_timeout: float = Field(default=900.0, gt=0)
     """Seconds until a detached server must answer."""
+    voucher: Voucher | None = None
+    """Where certificates of the endpoint are; None: nothing is certified."""
     grace: float = Field(default=10.0, ge=0)
     """Seconds between SIGTERM and SIGKILL when it is stopped."""
 

@@ -34,7 +34,7 @@ def run(
     if spec.action is Action.STOP:
         return stop(spec.directory, grace=spec.grace)
     if spec.action is Action.DETACH:
-        served = detach(spec.plan(detached=True), timeout=spec.start_timeout)
+        served = detach(spec.plan(detached=True), timeout=spec.start_timeout, voucher=spec.voucher)
         serving = Serving.of(served.state, Condition.RUNNING, already=served.already)
         if announce is not None:
             announce(serving)
@@ -44,7 +44,7 @@ def run(
         if announce is not None:
             announce(Serving.of(served.state, Condition.RUNNING, already=served.already))
 
-    served = serve(spec.plan(detached=False), announce=tell, stop=stop_event)
+    served = serve(spec.plan(detached=False), announce=tell, stop=stop_event, vouch=spec.voucher)
     condition = Condition.RUNNING if served.already else Condition.STOPPED
     return Serving.of(served.state, condition, already=served.already, signal=served.signal)
 
