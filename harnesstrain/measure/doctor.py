@@ -66,6 +66,7 @@ def _sandbox(kind: str) -> tuple[str, str]:
         sandbox.close()
     facts = ["isolated" if can.isolated else "NOT isolated", f"network {', '.join(can.network_modes)}"]
     facts += ["forks for grading"] if can.forks else []
+    facts += ["keeps states"] if can.snapshots else []
     return ", ".join([*facts, *can.notes]), ""
 
 

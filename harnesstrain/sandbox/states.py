@@ -167,6 +167,8 @@ class States:
                 return
             self._added = 0
             with exclusive(self.root, "bound"):
-                self._size = self.size().bytes
-                if self._size > allowed:
+                self.sweep()
+                found = self.size()
+                self._size = found.bytes
+                if found.bytes > allowed or found.count > ALL_STATES:
                     self.shrink(int(allowed * AFTER))
