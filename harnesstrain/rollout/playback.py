@@ -243,7 +243,9 @@ def _compared(recorded: Recorded, issued: Sequence[_Issued], ending: str) -> Pla
             ahead = [one for one in ahead if one.kind not in (StepKind.LLM, StepKind.NOTE)][:1]
         match = next((one for one in ahead if (one.kind, one.key) == (before.kind, before.key)), None)
         if match is None:
-            return _fork(index, before, left[0] if left else None, ending)
+            ours = {(one.kind, one.key) for one in known}
+            new = next((one for one in left if (one.kind, one.key) not in ours), left[0] if left else None)
+            return _fork(index, before, new, ending)
         left.remove(match)
     if left:
         return _fork(len(known), None, left[0], ending)

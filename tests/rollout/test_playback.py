@@ -13,6 +13,7 @@ from harnesstrain.core.records.run import Budgets
 from harnesstrain.llm.script import Settings
 from harnesstrain.rollout.bench import Bench, Finished
 from harnesstrain.rollout.playback import Played, Recorded, play
+from harnesstrain.rollout.reexecution import reexecute
 from tests.rollout.making import Workbench
 
 pytestmark = pytest.mark.local
@@ -118,8 +119,9 @@ def test_a_crash_comes_back_as_a_crash(workbench: Workbench) -> None:
         ("import os\nep.complete([{'role': 'user', 'content': os.urandom(8).hex()}])", "request: message 1"),
         ("import uuid\nep.run('mkdir ' + str(uuid.uuid4()))", "run"),
         (
-            "things = [object() for _ in range(3000)]\norder = [things.index(one) for one in set(things)]\n"
-            "ep.complete([{'role': 'user', 'content': str(order[:200])}])",
+            "class Thing:\n    def __hash__(self):\n        return id(self) * 2654435761 >> 8\n"
+            "things = [Thing() for _ in range(300)]\norder = [things.index(one) for one in set(things)]\n"
+            "ep.complete([{'role': 'user', 'content': str(order)}])",
             "request: message 1",
         ),
         ("import os\nep.note(drawn=os.urandom(4).hex())", "note"),
@@ -142,6 +144,37 @@ def test_a_harness_that_does_not_repeat_itself_is_caught_where_it_parts(
     assert found.step is not None and found.step >= 1
     assert found.recorded != found.issued
     assert found.diff is not None and found.diff.startswith("--- recorded\n+++ issued\n")
+
+
+def test_requests_that_overlap_may_arrive_in_any_order(workbench: Workbench) -> None:
+    body = """
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor(4) as pool:
+        ask = lambda n: ep.complete([{"role": "user", "content": f"number {n}"}]).content
+        said = list(pool.map(ask, [1, 2, 3, 4]))
+    ep.run("echo " + " ".join(said))
+    """
+    bench = workbench.bench()
+    finished = workbench.solve(body.replace("\n    ", "\n"), bench)
+    main = workbench.place / "tree" / "main.py"
+    assert again(workbench, finished, bench).result is Certified.EXACT
+    main.write_text(main.read_text().replace("[1, 2, 3, 4]", "[4, 3, 2, 1]"))
+    assert again(workbench, finished, bench).result is Certified.EXACT
+    main.write_text(main.read_text().replace("[4, 3, 2, 1]", "[4, 3, 2, 5]"))
+    found = again(workbench, finished, bench)
+    assert (found.result, found.what) == (Certified.FORKED, "request: message 1")
+    assert found.issued == "user: number 5"
+
+
+def test_an_action_that_time_cut_short_comes_back_as_cut(workbench: Workbench) -> None:
+    bench = workbench.bench([{"reply": "ok", "duration": 4.0}], budgets=Budgets(time=5.0))
+    finished = workbench.solve(
+        "ep.complete([{'role': 'user', 'content': 'x'}])\nep.run('sleep 3')\nep.run('true')", bench
+    )
+    assert finished.rollout.reason == "time_limit"
+    assert again(workbench, finished, bench).result is Certified.EXACT
+    check = reexecute(workbench.sandbox, workbench.task(), finished.trace.steps)
+    assert check.result is Certified.NO_CHAIN, "what was cut gave no output to compare"
 
 
 def test_the_first_message_that_differs_is_shown(workbench: Workbench) -> None:

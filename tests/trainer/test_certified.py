@@ -27,7 +27,8 @@ HERE = Path(__file__).parent
 
 
 class Thing:
-    pass
+    def __hash__(self) -> int:
+        return id(self) * 2654435761 >> 8
 
 
 def vary(kind: str) -> str:
@@ -35,8 +36,8 @@ def vary(kind: str) -> str:
         return str(time.time_ns())
     if kind == "entropy":
         return os.urandom(8).hex()
-    things = [Thing() for _ in range(3000)]
-    return str([things.index(one) for one in set(things)][:100])
+    things = [Thing() for _ in range(300)]
+    return str([things.index(one) for one in set(things)])
 
 
 def solve(ep: Episode) -> None:
