@@ -62,6 +62,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -203,6 +204,23 @@ class RunResult:
         return self.stderr_bytes.decode("utf-8", "replace")
 
 
+def _unwatched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, without the cost of watching which lines run: none of them is the harness's."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        watching = sys.gettrace()
+        if watching is None:
+            return function(*args, **kwargs)
+        sys.settrace(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.settrace(watching)
+
+    return call
+
+
 class Episode:
     """One task, driven from here.  Its methods may be called from several threads at once."""
 
@@ -222,6 +240,7 @@ class Episode:
             atexit.register(self._wire.leave)
             _WITNESS.start(answer["trace"]["files"])
 
+    @_unwatched
     def complete(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -241,6 +260,7 @@ class Episode:
         usage = Usage(*(answer["usage"][name] for name in ("prompt", "cached", "completion", "reasoning")))
         return Reply(answer["content"], answer["reasoning"], calls, answer["finish_reason"], usage)
 
+    @_unwatched
     def count_tokens(self, messages_or_text: str | Sequence[Mapping[str, Any]]) -> int:
         """How many tokens a text or a conversation has for this model."""
         if isinstance(messages_or_text, str):
@@ -314,6 +334,7 @@ class _Wire:
         self._closed: str | None = None
         threading.Thread(target=self._listen, name="ht-sdk-reader", daemon=True).start()
 
+    @_unwatched
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
         """The result of one request.  Raises what the answer's error stands for, or EpisodeOver."""
         answer: queue.Queue[Any] = queue.Queue()
@@ -461,6 +482,7 @@ class _Witness:
         self._lines: dict[str, dict[int, str]] = {}  # by the file name of a code object, then by line
         self._calls: dict[str, dict[int, str]] = {}  # likewise, by the first line of a function
         self._left: set[str] = set()  # what did not happen yet
+        self._codes: dict[int, tuple[Any, int, bool]] = {}  # by id: code, length of `left`, whether its lines matter
         self._news: list[str] = []  # what happened and was not told
         self._asked = False
         self._monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
@@ -523,21 +545,27 @@ class _Witness:
         return self._monitoring.DISABLE
 
     def _called(self, frame: Any, event: str, arg: Any) -> Any:
-        return self._stepped if self._enters(frame.f_code) else None
+        code = frame.f_code
+        return self._stepped if code.co_filename in self._lines and self._enters(code) else None
 
     def _stepped(self, frame: Any, event: str, arg: Any) -> Any:
-        if event == "line":
-            self._happened(self._lines[frame.f_code.co_filename].get(frame.f_lineno, ""))
+        name = self._lines[frame.f_code.co_filename].get(frame.f_lineno)
+        if name and event == "line":
+            self._happened(name)
         return self._stepped
 
     def _enters(self, code: Any) -> bool:
-        """Whether the lines of `code` matter."""
-        lines = self._lines.get(code.co_filename)
-        if lines is None:
-            return False
-        if code.co_name != "<module>":
+        """Whether lines of `code` matter that did not run yet."""
+        known = self._codes.get(id(code))
+        if known is not None and known[1] == len(self._left):
+            return bool(known[2])
+        lines = self._lines.get(code.co_filename, {})
+        if lines and code.co_name != "<module>":
             self._happened(self._calls.get(code.co_filename, {}).get(code.co_firstlineno, ""))
-        return not self._left.isdisjoint(lines.values())
+        own = {line for *_, line in code.co_lines()} if hasattr(code, "co_lines") else lines
+        matters = any(lines[line] in self._left for line in own if line in lines)
+        self._codes[id(code)] = (code, len(self._left), matters)  # with the code, so that its id stays its own
+        return matters
 
     def _happened(self, name: str) -> None:
         if name in self._left:
