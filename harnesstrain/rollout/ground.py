@@ -105,7 +105,7 @@ class Ground:
         session, self._session = self._session, None
         self._reached = 0
         self._spoiled = False
-        self._keeping.start()
+        self._keeping.start(fresh=True)
         self.source = Source.LIVE
         if session is not None:
             session.close()
@@ -123,6 +123,7 @@ class Ground:
         except SandboxFailure:
             return
         self.close()
+        self._keeping.start(fresh=False)
         self.opened += 1
         self._session = session
         self._reached = next(done for done, link in enumerate(links, 1) if link.state == kept)

@@ -25,11 +25,12 @@ class Keeping:
 
     def __init__(self) -> None:
         self._cost = 0.0
-        self.start()
+        self.start(fresh=True)
 
-    def start(self) -> None:
-        """The state reached is the environment's own, or a kept one."""
+    def start(self, *, fresh: bool) -> None:
+        """The state reached is the environment's own (`fresh`), or a kept one."""
         self._seconds, self._actions = 0.0, 0
+        self._fresh = fresh
 
     def count(self, link: Link) -> None:
         """One more action was executed."""
@@ -38,7 +39,9 @@ class Keeping:
 
     @property
     def due(self) -> bool:
-        """Whether the work since then is worth it."""
+        """Whether the work since then is worth it.  The first action always is: then nothing is all executed again."""
+        if self._fresh:
+            return True
         if self._cost > CHEAP:
             return self._seconds >= TIMES * self._cost
         return self._seconds >= KEEP_SECONDS or self._actions >= KEEP_ACTIONS
@@ -46,7 +49,7 @@ class Keeping:
     def tried(self, cost: float) -> None:
         """The state reached was to be kept, which took `cost` seconds.  Refused or not, that is due again later."""
         self._cost = cost
-        self.start()
+        self.start(fresh=False)
 
 
 def worth(links: Sequence[Link]) -> bool:

@@ -40,6 +40,12 @@ def walker(tmp_path: Path, sandbox: Watched) -> Walker:
     return Walker(tmp_path, sandbox)
 
 
+@pytest.fixture
+def keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No state can be kept."""
+    monkeypatch.setattr(LocalSession, "seal", lambda *_: False)
+
+
 def refuse(*args: object, **kwargs: object) -> LocalSession:
     raise SandboxFailure("no environment may be opened here")
 
@@ -67,8 +73,8 @@ def test_a_divergence_executes_what_it_must_and_nothing_twice(walker: Walker) ->
     walker.walk(counts(6))
     other = walker.walk([*counts(4), COUNT, COUNT])
     assert [one.stdout for one in other.results if one] == [b"%d\n" % n for n in range(1, 7)]
-    assert other.sources == (*[CACHE] * 4, LIVE, LIVE)
-    assert (other.executions, other.opened) == (6, 1)  # four again, two new
+    assert other.sources == (*[CACHE] * 4, SNAPSHOT, SNAPSHOT)
+    assert (other.executions, other.opened) == (5, 1)  # kept after the first: three again, two new
     again = walker.walk([*counts(4), COUNT, COUNT])
     assert (again.executions, again.sources) == (0, (CACHE,) * 6)
 
@@ -79,7 +85,7 @@ def test_a_divergence_starts_from_the_deepest_kept_state(walker: Walker) -> None
     assert other.results[-1] is not None
     assert other.results[-1].stdout == b"19\n"
     assert other.sources == (*[CACHE] * 19, SNAPSHOT)
-    assert other.executions == 19 - 2 * keeping.KEEP_ACTIONS + 1
+    assert other.executions == 18 - 2 * keeping.KEEP_ACTIONS + 1
     thorough = walker.walk([*counts(19), "cat log | wc  -l"], thorough=True)
     assert thorough.executions == 20
     assert (thorough.sources[-1], thorough.started_at) == (LIVE, (None,))
@@ -115,8 +121,8 @@ def test_half_a_cache_serves_what_it_has(walker: Walker) -> None:
     del walker.steps[list(walker.steps)[3]]  # the third command; the first entry names the working directory
     mixed = walker.walk(commands, grade=True)
     assert mixed.said == cold.said
-    assert mixed.sources == (CACHE, CACHE, LIVE, *[CACHE] * 5)
-    assert mixed.executions == 3  # nothing after it: the grade was on record
+    assert mixed.sources == (CACHE, CACHE, SNAPSHOT, *[CACHE] * 5)
+    assert mixed.executions == 2  # the second again; nothing after it: the grade was on record
     walker.grades.clear()
     del walker.steps[list(walker.steps)[1]]  # the first one
     graded = walker.walk(commands, grade=True)
@@ -135,7 +141,7 @@ def test_once_live_nothing_is_executed_twice(walker: Walker) -> None:
 def test_drift_is_found_and_shown(walker: Walker, early: list[str]) -> None:
     walker.walk([*early, "echo a"])
     with pytest.raises(Drifted) as caught:
-        walker.walk([*early, "echo b"])
+        walker.walk([*early, "echo b"], thorough=True)
     drift = caught.value.drift
     assert drift.command == early[drift.step]
     assert drift.step == len(early) // 2
@@ -202,6 +208,7 @@ def test_no_kept_state_covers_a_living_process(walker: Walker, monkeypatch: pyte
     assert walker.walk(["echo a > a", serve, ended, "ls", "cat a"]).executions == 1  # nothing lives: kept again
 
 
+@pytest.mark.usefixtures("keeps_nothing")
 def test_an_action_is_cut_alike_whether_it_runs_or_is_on_record(walker: Walker) -> None:
     commands = ["echo a > a", "sleep 0.6; echo done"]
     cut = walker.walk(commands, remaining=0.2)
@@ -228,6 +235,7 @@ def test_a_cut_action_leaves_no_trace_in_what_is_graded(walker: Walker) -> None:
     assert (again.executions, again.graded, again.grade_cached) == (0, cut.graded, True)
 
 
+@pytest.mark.usefixtures("keeps_nothing")
 def test_a_broken_entry_is_a_miss(walker: Walker) -> None:
     class Forgetful(Kept):
         def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
@@ -241,6 +249,7 @@ def test_a_broken_entry_is_a_miss(walker: Walker) -> None:
     assert mixed.sources == (CACHE, LIVE, CACHE)
 
 
+@pytest.mark.usefixtures("keeps_nothing")
 def test_an_entry_of_other_scrub_rules_is_scrubbed_again(walker: Walker) -> None:
     walker.walk(counts(2))
     for key in list(walker.steps)[1:]:
@@ -327,6 +336,7 @@ def test_file_errors_are_served_as_they_were(walker: Walker) -> None:
     assert one()[0] == "EEXIST"
 
 
+@pytest.mark.usefixtures("keeps_nothing")
 @pytest.mark.parametrize(("read", "write"), [(True, False), (False, True), (False, False)])
 def test_caches_that_are_only_read_or_only_written(walker: Walker, read: bool, write: bool) -> None:
     walker.walk(counts(2))
@@ -345,6 +355,7 @@ def test_an_environment_without_a_digest_is_not_remembered(walker: Walker) -> No
     assert not walker.grades
 
 
+@pytest.mark.usefixtures("keeps_nothing")
 def test_preparing_brings_the_environment_to_the_state_reached(walker: Walker) -> None:
     walker.walk(counts(3))
     place = Place(walker.cell(), walker.bench())
