@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from harnesstrain.core.errors import ContextOverflow, PolicyFailure
-from harnesstrain.core.records.rollout import Reason, Step, StepKind
+from harnesstrain.core.records.rollout import Reason, Source, Step, StepKind
 from harnesstrain.harness.pipes import Silent
 from harnesstrain.harness.process import HarnessProcess
 from harnesstrain.harness.protocol import (
@@ -73,6 +73,8 @@ class Dialogue:
         self._outstanding: set[Future[None]] = set()
         self._failure: BaseException | None = None
         self._waited = 0.0
+        self._replays = False
+        """The last reply came from the cache, so the next one probably does."""
         self._lock = threading.Lock()
 
     def hold(self, process: HarnessProcess) -> None:
@@ -167,6 +169,7 @@ class Dialogue:
                 process.send(failure_answer(call.id, failure))
                 return
             self.overflowed = False
+            self._replays = got.source is Source.CACHE
             self.meter.charge(got.reply.duration, got.reply.usage)
             self.recorder.add(exchange.answered_step(index, said, tools, got))
             process.send(answer(call.id, complete_result(got.reply, said.handle)))
@@ -174,7 +177,10 @@ class Dialogue:
         self._overlap(process, work)
 
     def _overlap(self, process: HarnessProcess, work: Callable[[], None]) -> None:
-        """Run `work` beside the conversation.  Its failure ends the conversation."""
+        """Run `work` beside the conversation.  Its failure ends the conversation.
+
+        What is expected to be a look-up is done at once: handing it to a thread costs more than it takes.
+        """
 
         def guarded() -> None:
             try:
@@ -184,6 +190,9 @@ class Dialogue:
                     self._failure = self._failure or failure
                 process.kill()
 
+        if self._replays and not self._outstanding:
+            guarded()
+            return
         future = self._calls.submit(guarded)
         with self._lock:
             self._outstanding.add(future)
