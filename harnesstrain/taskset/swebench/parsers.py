@@ -7,7 +7,7 @@ space, some with the folders of a path parameter left out.  The last word about 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,6 +37,7 @@ Parser = Callable[[str], dict[str, Result]]
 _WORDS = {result.value: result for result in Result if result is not Result.MISSING}
 _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]|\[\d+m")
 _CONTROL = dict.fromkeys(range(1, 32))
+_DASH = " - "
 _COUNT = re.compile(r"\[\d+\]")
 
 
@@ -103,17 +104,13 @@ class _Named:
 
 def _without_reason(text: str) -> str:
     """`text` up to the first ` - ` that is no part of a parameter."""
-    for at in _every(text, " - "):
-        if text.count("[", 0, at) <= text.count("]", 0, at):
+    depth = start = 0
+    while (at := text.find(_DASH, start)) >= 0:
+        depth += text.count("[", start, at) - text.count("]", start, at)
+        if depth <= 0:
             return text[:at]
-    return text.split(" - ", 1)[0]
-
-
-def _every(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
+        start = at + 1
+    return text.split(_DASH, 1)[0]
 
 
 def _short_path(test: str) -> str:
@@ -127,18 +124,19 @@ def _short_path(test: str) -> str:
 
 
 _SYMPY_ENDS = {" ok": Result.PASSED, " F": Result.FAILED, " E": Result.ERROR}
-_SYMPY_HEADING = re.compile(r"^_* (.*)\.py:(.*) _*$", re.MULTILINE)
 
 
 def _sympy(log: str) -> dict[str, Result]:
     """SymPy's own runner: `test_name ok`; failures once more as a heading `____ file.py:test_name ____`."""
-    found = {f"{file}.py:{test}": Result.FAILED for file, test in _SYMPY_HEADING.findall(log)}
+    found: dict[str, Result] = {}
     for line in log.split("\n"):
         text = line.strip()
         if text.startswith("test_"):
             for end, result in _SYMPY_ENDS.items():
                 if text.endswith(end):
                     found[text.split()[0]] = result
+        elif text.startswith("__") and text.endswith("__") and ".py:" in text:
+            found[text.strip("_ ")] = Result.FAILED
     return found
 
 

@@ -7,8 +7,10 @@ skipped, a test that the log does not name has failed.  Stricter: markers that a
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import islice, takewhile
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.taskset.swebench.infra import KILLED, Infra, find_sign
@@ -116,6 +118,7 @@ class Verdict(Record):
 
 
 _NO_FACTS = Facts()
+_WORST = (Result.ERROR, Result.FAILED, Result.SKIPPED, Result.XFAIL, Result.PASSED)
 
 
 def grade_log(row: Row, log: str, facts: Facts = _NO_FACTS) -> Verdict:
@@ -177,7 +180,8 @@ def _stopped(facts: Facts, exit_code: int | None) -> Infra | None:
 
 
 def _graded(row: Row, log: str, facts: Facts, found: dict[str, Result], exit_code: int | None) -> Verdict:
-    results = {test: _result_of(test, found) for test in (*row.fail_to_pass, *row.pass_to_pass)}
+    names = sorted(found)
+    results = {test: _result_of(test, found, names) for test in (*row.fail_to_pass, *row.pass_to_pass)}
     fixed = _sorted(row.fail_to_pass, results, ())
     kept = _sorted(row.pass_to_pass, results, (Result.SKIPPED,))
     resolution = _resolution(fixed, kept)
@@ -198,18 +202,19 @@ def _graded(row: Row, log: str, facts: Facts, found: dict[str, Result], exit_cod
     )
 
 
-def _result_of(test: str, found: dict[str, Result]) -> Result:
-    """The result of an expected test.
+def _result_of(test: str, found: dict[str, Result], names: list[str]) -> Result:
+    """The result of an expected test.  `names`: those of `found`, sorted.
 
     Some published ids were cut inside their parameters (more `[` than `]`).  Such an id stands for every test that
-    starts with it, if those agree on whether they pass.
+    starts with it, if those agree on whether they pass; it is then what the worst of them is.
     """
     if test in found:
         return found[test]
     if test.count("[") > test.count("]"):
-        alike = [result for name, result in found.items() if name.startswith(test)]
+        first = bisect_left(names, test)
+        alike = {found[name] for name in takewhile(lambda name: name.startswith(test), islice(names, first, None))}
         if len({result.passing for result in alike}) == 1:
-            return alike[0]
+            return next(result for result in _WORST if result in alike)
     return Result.MISSING
 
 

@@ -61,6 +61,10 @@ def test_ids_that_were_cut_stand_for_all_that_start_so_if_these_agree() -> None:
     assert grade_log(row, make_log(*alike)).resolved
     split = grade_log(row, make_log(*alike, "FAILED t.py::a[sin( z) 3] - boom", code=1))
     assert split.results == {"t.py::a[sin(": "MISSING"}
+    kept = make_row("astropy/astropy", fail=(), keep=("t.py::a[sin(",))
+    skipped, failed = "t.py::a[sin( y) 2] SKIPPED", "FAILED t.py::a[sin( z) 3] - boom"
+    assert grade_log(kept, make_log(skipped)).resolved
+    assert grade_log(kept, make_log(skipped, failed, code=1)).results == {"t.py::a[sin(": "FAILED"}
     whole = make_row("astropy/astropy", fail=("t.py::a",), keep=())
     assert not grade_log(whole, make_log("PASSED t.py::a[1]")).resolved
 
