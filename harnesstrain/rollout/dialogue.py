@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from harnesstrain.core.errors import ContextOverflow, PolicyFailure
+from harnesstrain.core.records.llm import Sampling
 from harnesstrain.core.records.rollout import Reason, Source, Step, StepKind
 from harnesstrain.harness.pipes import Silent
 from harnesstrain.harness.process import HarnessProcess
@@ -69,10 +70,13 @@ class Dialogue:
         """The last answered model call did not fit the context."""
         self.traced: str | None = None
         """The commit whose difference to the harness is being watched."""
+        self._watched: frozenset[str] = frozenset()
         self._calls = ThreadPoolExecutor(max_workers=CALLS_AT_ONCE, thread_name_prefix="exchange")
         self._outstanding: set[Future[None]] = set()
         self._failure: BaseException | None = None
         self._waited = 0.0
+        self._sampling: Sampling | None = None
+        """What a call without overrides gets."""
         self._replays = False
         """The last reply came from the cache, so the next one probably does."""
         self._lock = threading.Lock()
@@ -89,7 +93,7 @@ class Dialogue:
                 self._raise_failure()
                 if message is None:
                     return
-                self.recorder.ran(take_ran(message))
+                self.recorder.ran([name for name in take_ran(message) if name in self._watched])
                 if says_nothing_else(message):
                     continue
                 try:
@@ -133,7 +137,8 @@ class Dialogue:
             self._act(process, call, params)
         elif isinstance(params, Initialize):
             changes = self._cell.changes if "trace" in params.capabilities else None
-            self.traced = changes.base if changes is not None else None
+            if changes is not None:
+                self.traced, self._watched = changes.base, changes.names()
             process.send(answer(call.id, initialize_result(self._view(), changes)))
         elif isinstance(params, CountTokens):
             process.send(answer(call.id, {"tokens": self._count(params)}))
@@ -147,7 +152,10 @@ class Dialogue:
 
     def _complete(self, process: HarnessProcess, call: Call, params: Complete) -> None:
         try:
-            sampling = exchange.sampling_for(self._bench.regime, params.sampling, self._cell.seed)
+            sampling = self._sampling
+            if sampling is None or params.sampling:
+                sampling = exchange.sampling_for(self._bench.regime, params.sampling, self._cell.seed)
+                self._sampling = self._sampling if params.sampling else sampling
         except exchange.OverrideRefused as refused:
             process.send(error_answer(call.id, ErrorKind.BAD_PARAMS, str(refused)))
             return

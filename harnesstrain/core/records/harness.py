@@ -57,3 +57,8 @@ class Changes(Record):
     """The commit it is compared with."""
     files: dict[str, tuple[Watch, ...]]
     """By path.  A file that is no Python counts when it is opened, a directory (`a/b/`) when it is listed: no lines."""
+
+    def names(self) -> frozenset[str]:
+        """What a harness may tell of: `PATH:FIRST` of each watch, and each path without lines."""
+        lines = {f"{path}:{one.first}" for path, watches in self.files.items() for one in watches}
+        return frozenset(lines | {path for path, watches in self.files.items() if not watches})
