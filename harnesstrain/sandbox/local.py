@@ -107,6 +107,7 @@ class LocalSandbox:
         lowers, facts = self._layers_of(environment)
         state = self.states.find(at) if at is not None else None
         if state and state.facts["lowers"] != [lower.parent.name for lower in lowers]:
+            self.states.drop(str(at))  # so that a state of this one can be kept in its place
             raise SandboxFailure(f"the state kept under {str(at)[:8]} belongs to another environment")
         bounds = limits or Limits()
         confinement = self._confinement(

@@ -201,6 +201,7 @@ def test_a_state_of_another_environment_is_refused(local: LocalSandbox, live: Lo
         assert live.seal(name)
     with pytest.raises(SandboxFailure, match="another environment"):
         local.open(Environment(context=tmp_path), at=name)
+    assert local.sealed([name]) is None
 
 
 def test_a_task_with_layers_and_a_user_of_its_own(local: LocalSandbox, tmp_path: Path) -> None:
