@@ -53,7 +53,10 @@ index=$(mktemp -u)
 trap 'rm -f "$index" "$index.lock"' EXIT
 export GIT_INDEX_FILE="$index"
 git {safe} read-tree {start} || exit 1
-git {safe} add --all . || exit 1
+{{
+  printf '.\\0'
+  find . -path ./.git -prune -o -name .git -prune -print0 | sed -z 's|^\\./\\(.*\\)/\\.git$|:(exclude,literal)\\1|'
+}} | git {safe} add --all --pathspec-from-file=- --pathspec-file-nul || exit 1
 git {safe} diff --cached --binary --full-index --no-color --no-ext-diff --no-textconv --no-renames --no-relative \\
   --src-prefix=a/ --dst-prefix=b/ --ignore-submodules=none {start} >{into}
 """
@@ -63,8 +66,8 @@ _SAFE = "-c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.autocrlf=fa
 def capture_script(workdir: str, start: str, into: str) -> str:
     """Shell text that writes what changed in `workdir` since the commit `start` to the file `into`.
 
-    Tracked, new, deleted and binary files count, committed or not; what git ignores does not.  The checkout's own
-    index stays as it is.
+    Tracked, new, deleted and binary files count, committed or not; what git ignores and what lies in a repository
+    inside the checkout does not.  The checkout's own index stays as it is.
     """
     return _CAPTURE.format(workdir=quote(workdir), start=quote(start), into=quote(into), safe=_SAFE)
 

@@ -139,6 +139,19 @@ def test_capture_takes_commits_too_and_no_setting_of_the_checkout_bends_it(make:
     assert make("still").capture() == b""
 
 
+def test_a_repository_inside_the_checkout_is_left_out(make: Make) -> None:
+    theirs, ours = make("theirs"), make("ours")
+    for name in ("empty", "a [b] *\nc"):
+        (theirs.root / name).mkdir()
+        theirs.git("init", "-q", name)
+        (theirs.root / name / "file").write_text("x")
+    (theirs.root / "line\nfeed").write_text("x")
+    (theirs.root / "link").symlink_to("text.py")
+    assert ours.apply(theirs.capture()) == "exact"
+    assert set(ours.read()) == {*FILES, "line\nfeed", "link"}
+    assert (ours.root / "link").is_symlink()
+
+
 def test_the_ladder(make: Make) -> None:
     if shutil.which("patch") is None:
         pytest.skip("no patch program on this machine")
