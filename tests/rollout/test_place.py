@@ -135,6 +135,20 @@ def test_once_live_nothing_is_executed_twice(walker: Walker) -> None:
     assert (cold.executions, cold.opened) == (40, 1)
 
 
+def test_a_sandbox_that_neither_forks_nor_keeps_states(walker: Walker, monkeypatch: pytest.MonkeyPatch) -> None:
+    can = walker.sandbox.capabilities().model_copy(update={"forks": False, "snapshots": False})
+    monkeypatch.setattr(Watched, "capabilities", lambda _: can)
+    cold = walker.walk([*counts(9), "true"], grade=True)
+    other = walker.walk([*counts(9), "touch done"], grade=True)
+    assert (other.executions, other.opened, other.sources[-1]) == (10, 1, LIVE)
+    rewards = [one.graded.grade.reward for one in (cold, other) if one.graded and one.graded.grade]
+    assert rewards == [0.0, 1.0]
+    assert walker.walk([*counts(9), "touch done"], grade=True).executions == 0
+    walker.grades.clear()
+    again = walker.walk([*counts(9), "touch done"], grade=True)
+    assert (again.executions, again.graded is not None) == (10, True)
+
+
 @pytest.mark.parametrize(
     "early", [["echo $RANDOM$RANDOM$RANDOM"], ["true", "head -c 9 /dev/urandom | od -An -tx1 > noise; cat noise", "ls"]]
 )
