@@ -6,6 +6,7 @@ method, bad params) is a CallRefused: it is answered with a typed error and the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -25,6 +26,8 @@ MAX_DEPTH = 64
 
 MAX_RAN, MAX_NAME = 10_000, 1000
 """Names in one `ran`, and characters of each."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 LAST_WORDS = "ran"
 """The method of a message without id: what ran after the last request."""
@@ -304,17 +307,17 @@ def read_result(content: bytes) -> dict[str, Any]:
     return {"content": pack(content)}
 
 
-def _check_text(value: Any, depth: int = 0) -> None:
+def _check_text(value: dict[str, Any] | list[Any], depth: int = 0) -> None:
     """Raise ValueError when a string in `value` is no Unicode text, or when it is nested deeper than MAX_DEPTH."""
-    if isinstance(value, str):
-        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            msg = "a string holds a lone surrogate"
-            raise ValueError(msg)
-    elif isinstance(value, dict | list):
-        if depth >= MAX_DEPTH:
-            msg = f"params are nested more than {MAX_DEPTH} levels deep"
-            raise ValueError(msg)
-        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+    if depth >= MAX_DEPTH:
+        msg = f"params are nested more than {MAX_DEPTH} levels deep"
+        raise ValueError(msg)
+    for item in (*value, *value.values()) if isinstance(value, dict) else value:
+        if isinstance(item, str):
+            if not item.isascii() and _SURROGATES.search(item):
+                msg = "a string holds a lone surrogate"
+                raise ValueError(msg)
+        elif isinstance(item, dict | list):
             _check_text(item, depth + 1)
 
 
