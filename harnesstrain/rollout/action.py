@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from harnesstrain.core.digests import digest_bytes
