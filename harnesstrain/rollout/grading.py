@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harnesstrain.core.errors import PolicyFailure, VerifierFailure
 from harnesstrain.core.records.sandbox import Grade
-from harnesstrain.core.records.task import Task
+from harnesstrain.core.records.task import Task, Verifier
 from harnesstrain.core.rewards import parse_reward
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 
@@ -58,11 +58,20 @@ def _grade_in(session: Session, task: Task) -> Grade:
         msg = f"verifier of {task.name} ran past {verifier.timeout:g} s"
         raise VerifierFailure(msg, hint="raise [verifier] timeout_sec in task.toml", output=output)
     try:
-        graded = parse_reward(_read(session, f"{LOGS}/reward.txt"), _read(session, f"{LOGS}/reward.json"))
+        graded = _graded(session, verifier)
     except VerifierFailure as failure:
         msg = f"{failure.message} (test.sh exited {result.exit_code})"
         raise VerifierFailure(msg, hint=failure.hint, output=output) from failure
     return graded.model_copy(update={"output": output, "duration": result.duration})
+
+
+def _graded(session: Session, verifier: Verifier) -> Grade:
+    """What the reward files say; what the tests printed, where the task names a parser of it."""
+    if not verifier.parser:
+        return parse_reward(_read(session, f"{LOGS}/reward.txt"), _read(session, f"{LOGS}/reward.json"))
+    from harnesstrain.taskset.terminalbench import PRINTED, graded
+
+    return graded(verifier.parser, _read(session, PRINTED) or b"")
 
 
 def _read(session: Session, path: str) -> bytes | None:

@@ -15,6 +15,7 @@ checking.py   check_panel: each task ok, unsupported or in error, and why
 limits.py     what a task may ask for, and what is asked in vain
 templates.py  ${VAR:-default} in a task.toml
 swebench/     SWE-bench: rows, environment facts, grades from logs
+terminalbench/ the older Terminal-Bench task directory → Task, and its five parsers
 """
 
 from harnesstrain.taskset.base import Inspected, TaskFormat, inspect_task, load_task

@@ -57,8 +57,8 @@ def inspect_task(directory: Path) -> Inspected:
     found = recognise(directory)
     if found is None:
         known = ", ".join(one.name for one in formats())
-        older = " but one of the older Terminal-Bench format" if (directory / "task.yaml").exists() else ""
-        raise ConfigError(f"{directory} is no task{older}", hint=f"a task directory has a task.toml (formats: {known})")
+        hint = f"a task directory has a task.toml or a task.yaml (formats: {known})"
+        raise ConfigError(f"{directory} is no task", hint=hint)
     return found.load(directory)
 
 

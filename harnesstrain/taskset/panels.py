@@ -120,7 +120,7 @@ def _from_directory(path: Path) -> LoadedPanel:
     if not names and recognise(path):
         return _load(path.name, path.parent, (Place(task=path.name, split="train"),))
     if not names:
-        raise ConfigError(f"{path} holds no task", hint="a task is a directory with a task.toml")
+        raise ConfigError(f"{path} holds no task", hint="a task is a directory with a task.toml or a task.yaml")
     return _load(path.name, path, tuple(Place(task=name, split="train") for name in names))
 
 

@@ -260,9 +260,6 @@ def test_what_is_no_task_directory(tmp_path: Path) -> None:
         load_task(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="is no task"):
         load_task(tmp_path)
-    (tmp_path / "task.yaml").write_text("instruction: x\n")
-    with pytest.raises(ConfigError, match="older Terminal-Bench"):
-        load_task(tmp_path)
 
 
 MULTI_STEP = """schema_version = "1.1"
