@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ serve(solve)
 """
 
 
-def measured(made: Project, **flags: object) -> str:
+def measured(made: Project, **flags: Any) -> str:
     """A run of the version that is checked out."""
     with opened(made, **flags) as context:
         return evaluate.run(context, evaluate.EvaluateSpec(commit=context.repo.head())).run
