@@ -48,9 +48,9 @@ class Ground:
         """What an action executed now comes from."""
 
     @property
-    def behind(self) -> bool:
-        """Whether `reach` has something to do."""
-        return self._session is None or self._spoiled or self._reached < len(self._chain)
+    def running(self) -> bool:
+        """Whether a session is open."""
+        return self._session is not None
 
     def reach(self) -> Session:
         """The session, in the state after every action of the chain.

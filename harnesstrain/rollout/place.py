@@ -162,13 +162,14 @@ class Place:
         return Graded(entry, cached)
 
     def prepare(self) -> None:
-        """The real environment will probably be needed: bring it to the state reached, in the background."""
+        """The real environment will probably be needed: open it, in the state reached, in the background.
+
+        Once it is open there is nothing to prepare: what is served from the cache after that may never be executed.
+        """
         with self._gate:
-            busy = self._opening is not None and (not self._opening.done() or self._opening.exception() is not None)
-            if self._over or busy or not self._ground.behind:
+            if self._over or self._opening is not None or self._ground.running:
                 return
-            if self._opener is None:
-                self._opener = ThreadPoolExecutor(max_workers=1, thread_name_prefix="open")
+            self._opener = ThreadPoolExecutor(max_workers=1, thread_name_prefix="open")
             self._opening = self._opener.submit(self._reach)
 
     def close(self) -> None:

@@ -370,22 +370,29 @@ def test_an_environment_without_a_digest_is_not_remembered(walker: Walker) -> No
 
 
 @pytest.mark.usefixtures("keeps_nothing")
-def test_preparing_brings_the_environment_to_the_state_reached(walker: Walker) -> None:
-    walker.walk(counts(3))
+def test_preparing_opens_the_environment_in_the_state_reached(walker: Walker) -> None:
+    walker.walk(counts(5))
     place = Place(walker.cell(), walker.bench())
+
+    def act(index: int, command: str) -> bytes:
+        done = place.act(index, run_action(command, None, None, None), LONG)
+        assert done.entry is not None
+        return done.entry.result.stdout
+
     with closing(place):
-        for index, command in enumerate(counts(3)):
-            place.act(index, run_action(command, None, None, None), LONG)
-        assert place.executions == 0
+        for index in range(3):
+            act(index, counts(3)[index])
+        assert place.untouched
         place.prepare()
         place.prepare()
         assert place._opening is not None
         place._opening.result(20)
         assert place.executions == 3
-        done = place.act(3, run_action(COUNT, None, None, None), LONG)
-        assert done.entry is not None
-        assert done.entry.result.stdout == b"4\n"
-        assert place.executions == 4
+        act(3, counts(5)[3])
+        place.prepare()
+        assert place.executions == 3  # what is served after that waits until it is needed
+        assert act(4, COUNT) == b"5\n"
+        assert place.executions == 5
 
 
 def test_what_fails_in_the_background_matters_when_it_is_needed(
