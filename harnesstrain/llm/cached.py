@@ -10,10 +10,13 @@ from typing import Any
 from harnesstrain.core.errors import HtError
 from harnesstrain.core.ports import LlmCache
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
+from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Usage
 from harnesstrain.core.records.rollout import Source
 from harnesstrain.llm.base import Answer, Model
-from harnesstrain.llm.requests import request_key
+from harnesstrain.llm.requests import conversation_head, exact, request_key
+
+COUNT = "count"
+"""What the key of a token count begins with, and how its entry says that it is no reply."""
 
 
 class CacheCount(Record):
@@ -48,9 +51,22 @@ class CachedModel:
         """What the wrapped model is."""
         return self._model.endpoint()
 
-    def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
-        """Prompt tokens, as the wrapped model counts them."""
-        return self._model.count_tokens(messages)
+    def count_tokens(self, messages: Sequence[Mapping[str, Any]], *, head: str | None = None) -> int:
+        """Prompt tokens, as the wrapped model counts them.  `head`: rolling digest of the messages, where it is known.
+
+        A count is kept as replies are, under a key of its own, so that a replay counts nothing again.
+        """
+        if self._cache is None:
+            return self._model.count_tokens(messages)
+        fingerprint, _ = self._identified()
+        key = exact([COUNT, fingerprint, conversation_head(messages) if head is None else head])
+        recorded = self._cache.get(key) if self._read else None
+        if recorded is not None:
+            return recorded.usage.prompt
+        count = self._model.count_tokens(messages)
+        if self._write:
+            self._cache.put(key, Reply(finish_reason=COUNT, usage=Usage(prompt=count)))
+        return count
 
     def close(self) -> None:
         """Close the wrapped model.  The cache stays open: it is the caller's."""
@@ -63,10 +79,7 @@ class CachedModel:
 
     def key(self, request: LlmRequest, *, head: str | None = None, sample: int | None = None) -> str:
         """The cache key of `request`.  `head`: rolling digest of its messages, where the caller has it."""
-        if self._known is None:
-            endpoint = self._model.endpoint()
-            self._known = (endpoint.fingerprint, endpoint.deterministic)
-        fingerprint, deterministic = self._known
+        fingerprint, deterministic = self._identified()
         trial = None if deterministic else (self._sample if sample is None else sample)
         return request_key(fingerprint, request, head=head, sample=trial)
 
@@ -132,6 +145,13 @@ class CachedModel:
         with self._lock:
             self._live += 1
         return self._model.complete(request)
+
+    def _identified(self) -> tuple[str, bool]:
+        """Fingerprint of the endpoint, and whether it is deterministic; asked once."""
+        if self._known is None:
+            endpoint = self._model.endpoint()
+            self._known = (endpoint.fingerprint, endpoint.deterministic)
+        return self._known
 
     def _settle(self, key: str) -> None:
         with self._lock:

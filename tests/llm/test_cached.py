@@ -209,3 +209,46 @@ def test_it_passes_the_rest_on() -> None:
     model.close()
     with pytest.raises(Exception, match="closed"):
         live.complete(ask())
+
+
+class Counting(ScriptedModel):
+    """Says how often it was asked to count."""
+
+    counted = 0
+
+    def count_tokens(self, messages: Any) -> int:
+        self.counted += 1
+        return super().count_tokens(messages)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "known"])
+def test_a_conversation_is_counted_once(known: bool) -> None:
+    live, memory = Counting([{"reply": "hi"}]), Memory()
+    messages = ask("count me").messages
+    head = conversation_head(messages) if known else None
+    counts = [CachedModel(live, memory).count_tokens(messages, head=head) for _ in range(3)]
+    assert counts == [ScriptedModel([{"reply": "hi"}]).count_tokens(messages)] * 3
+    assert live.counted == 1
+    assert CachedModel(live, memory).count_tokens(ask("another").messages) != 0
+    assert live.counted == 2
+
+
+def test_a_count_is_no_reply_and_a_reply_no_count() -> None:
+    live, memory = Counting([{"reply": "hi"}]), Memory()
+    model = CachedModel(live, memory)
+    model.count_tokens(ask().messages)
+    assert model.complete_with_source(ask()).source is Source.LIVE
+    assert model.complete_with_source(ask()).reply.content == "hi"
+
+
+def test_without_a_cache_everything_is_counted() -> None:
+    live = Counting([{"reply": "hi"}])
+    for model in (
+        CachedModel(live, None),
+        CachedModel(live, Memory(), read=False),
+        CachedModel(live, Memory(), write=False),
+    ):
+        before = live.counted
+        model.count_tokens(ask().messages)
+        model.count_tokens(ask().messages)
+        assert live.counted == before + 2

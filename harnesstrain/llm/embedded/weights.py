@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes as c
+from array import array
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from harnesstrain.llm.embedded.chatml import TURN_END, TURN_START, Prompt
 
 LONGEST_TOKEN = 512
 """No token stands for more bytes than this; longer text cannot fit a context and is refused before it is read."""
+
+TURNS = 1024
+"""Turns whose tokens are remembered."""
 
 
 class Weights:
@@ -34,6 +39,8 @@ class Weights:
         self._start = self._control(TURN_START, path)
         self._end = self._control(TURN_END, path)
         self._newline = self._tokenise("\n")
+        self._turn = lru_cache(maxsize=TURNS)(lambda text: array("i", self._tokenise(text)))
+        """Tokens of a turn: a growing conversation costs what it adds."""
 
     def close(self) -> None:
         """Unmap the file.  Contexts made from it must be closed before."""
@@ -51,7 +58,7 @@ class Weights:
             raise overflow(size // LONGEST_TOKEN, room, at_least=True)
         ids: list[int] = []
         for turn in prompt.turns:
-            ids += [self._start, *self._tokenise(turn), self._end, *self._newline]
+            ids += [self._start, *self._turn(turn), self._end, *self._newline]
         return [*ids, self._start, *self._tokenise(f"assistant\n{prompt.forced}")]
 
     def piece(self, token: int) -> bytes:
