@@ -129,7 +129,7 @@ def finished(said: str) -> list[tuple[str, str]]:
 @pytest.mark.timeout(300 + 20 * KILLS)
 def test_killed_at_random_instants(project: Make) -> None:
     """R1: `kill -9` of `ht epoch` again and again, then compared with a loop that was left alone."""
-    patches = {f"{n:03}": f"agent/notes/{n}" for n in range(4, 4 + 2 * KILLS)}
+    patches = {f"{n:03}": f"agent/notes/{n}" for n in range(4, 4 + 8 * KILLS)}
     patches |= {"001": "agent/skills/one", "002": "agent/broken/two", "003": "agent/skills/three"}
     made = project(patches=patches)
     calm = copied(made, made.root.parent / "calm")
