@@ -60,7 +60,7 @@ or the directory listed (`a/b/`).  What ran since the last request goes into a m
 from __future__ import annotations
 
 import atexit
-import base64
+import binascii
 import contextlib
 import functools
 import json
@@ -69,9 +69,7 @@ import queue
 import random
 import sys
 import threading
-import traceback
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Callable, Mapping, NoReturn, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, BinaryIO, Callable, Mapping, NamedTuple, NoReturn, Sequence  # noqa: UP035 (Python 3.8)
 
 NAME = "ht_sdk"
 VERSION = "1.0"
@@ -119,8 +117,7 @@ class EpisodeOver(SystemExit):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Budgets:
+class Budgets(NamedTuple):
     """What an episode may use.  None: no limit told.
 
     `steps`: model calls.  `tokens`: prompt and completion, of the whole episode.  `seconds`: recorded time.
@@ -133,19 +130,17 @@ class Budgets:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """What a harness may know about its task.  `context_length`: tokens, prompt and completion together."""
 
     instruction: str
     workdir: str
     model: str
     context_length: int
-    budgets: Budgets = field(default_factory=Budgets)
+    budgets: Budgets = Budgets()
 
 
-@dataclass(frozen=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """A call the model asked for.  `arguments` is raw JSON text as the model wrote it; it may be invalid."""
 
     id: str
@@ -153,8 +148,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """Token counts of one call."""
 
     prompt: int = 0
@@ -163,15 +157,14 @@ class Usage:
     reasoning: int = 0
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """A model's reply.  `finish_reason` is `stop`, `length`, `tool_calls` or whatever the server says."""
 
     content: str
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
 
     def message(self) -> dict[str, Any]:
         """The reply as a chat message, to append to the conversation."""
@@ -182,8 +175,7 @@ class Reply:
         return {"role": "assistant", "content": self.content, **({"tool_calls": calls} if calls else {})}
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(NamedTuple):
     """What a command did.  `exit_code` is the shell's: 128+n for signal n, 124 for a time-out."""
 
     exit_code: int
@@ -317,9 +309,15 @@ def serve(solve: Callable[[Episode], None]) -> NoReturn:
     try:
         solve(Episode(source, sink))
     except Exception:
-        traceback.print_exc()
+        _explain()
         sys.exit(1)
     sys.exit(0)
+
+
+def _explain() -> None:
+    import traceback  # only now: it takes a tenth of the start
+
+    traceback.print_exc()
 
 
 class _Wire:
@@ -379,7 +377,7 @@ class _Wire:
                     answer = self._waiting.pop(message["id"])
                 answer.put(message)
         except Exception:
-            traceback.print_exc()
+            _explain()
         self.close("closed")
         for answer in self._waiting.values():
             answer.put(None)
@@ -444,11 +442,11 @@ def _pack(data: str | bytes) -> dict[str, str]:
     try:
         return {"text": data if isinstance(data, str) else data.decode("utf-8")}
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode("ascii")}  # type: ignore[arg-type]
+        return {"base64": binascii.b2a_base64(data, newline=False).decode("ascii")}  # type: ignore[arg-type]
 
 
 def _unpack(packed: Mapping[str, str]) -> bytes:
-    return packed["text"].encode("utf-8") if "text" in packed else base64.b64decode(packed["base64"])
+    return packed["text"].encode("utf-8") if "text" in packed else binascii.a2b_base64(packed["base64"])
 
 
 _KINDS = {
