@@ -34,7 +34,7 @@ def undecided(rule: Rule, comparison: Comparison) -> bool:
     if not comparison.pairs:
         return True
     answers = bracket(rule, comparison)
-    if not answers.settled or answers.measured.value == 0:
+    if not answers.settled or 0 in (answers.measured.value, answers.best.value, answers.worst.value):
         return True
     return answers.measured.value < 0 and any(cell.may_regress for cell in comparison.open)
 
