@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from harnesstrain.core.records.task import Environment, Task
 from harnesstrain.rollout.bench import Bench, Cell, Finished
 from harnesstrain.rollout.episode import attempt
 from harnesstrain.sandbox.base import Sandbox
+from harnesstrain.store import Store
 from tests.rollout.making import Workbench
 from tests.rollout.walking import Kept
 
@@ -218,8 +221,6 @@ def test_a_sandbox_that_does_not_isolate_is_never_remembered(plain: Workbench) -
 
 
 def test_a_cache_in_a_real_store(caches: Caches, tmp_path: Path) -> None:
-    from harnesstrain.store import Store
-
     script = rules("printf '\\xff\\x00' > f; cat f", "touch done")
     with Store.open(tmp_path / "store", create=True) as store:
         more = {"cache": store.llm_cache(), "step_cache": store.step_cache(), "verify_cache": store.verify_cache()}
@@ -233,6 +234,29 @@ def test_a_cache_in_a_real_store(caches: Caches, tmp_path: Path) -> None:
     assert later.rollout.from_caches
     assert facts(cold) == facts(warm) == facts(later)
     assert cold.trace.steps[1].stdout == b"\xff\0"
+
+
+def test_a_damaged_entry_is_a_miss(caches: Caches, tmp_path: Path) -> None:
+    script = rules("echo one > f; echo said", "cat f", "touch done")
+
+    def solved(store: Store) -> Finished:
+        more = {"cache": store.llm_cache(), "step_cache": store.step_cache(), "verify_cache": store.verify_cache()}
+        return caches.solve(script, **more)
+
+    with Store.open(tmp_path / "store", create=True) as store:
+        cold = solved(store)
+    with closing(sqlite3.connect(store.places.cache)) as connection, connection:
+        for table in ("step", "verify"):
+            connection.execute(f"UPDATE {table} SET value = CAST(value || x'00' AS BLOB) WHERE seq % 2 = 0")
+            connection.execute(f"UPDATE {table} SET value = x'2a' WHERE seq % 2 = 1")
+    with Store.open(tmp_path / "store") as store:
+        again = solved(store)
+        broken = {one.name: one.broken for one in store.cache_stats()}
+    assert facts(again) == facts(cold)
+    assert again.rollout.llm_cached == 3
+    assert (again.rollout.actions_cached, again.rollout.executions, again.rollout.grade_cached) == (0, 3, False)
+    assert broken["step"] == 4  # the working directory, too
+    assert broken["verify"] == 1
 
 
 def test_a_rollout_is_not_served_by_another_sandbox(caches: Caches, local: Sandbox) -> None:
