@@ -89,7 +89,7 @@ class Verifier(Record):
     env: dict[str, str] = Field(default_factory=dict)
     user: str | None = None
     parser: str = Field(default="", exclude=True)
-    """Reads the results from what the verifier printed, into `/logs/verifier/test-stdout.txt`; empty: it writes a
+    """Reads the results from what the verifier printed, into `/logs/verifier/run-tests.txt`; empty: it writes a
     reward itself."""
     collect: tuple[Collect, ...] = Field(default=(), exclude=True)
     """Run in the final state, in order, before anything else."""
