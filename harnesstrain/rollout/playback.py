@@ -15,7 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from harnesstrain.core.errors import BadRequest, ConfigError, ContextOverflow, LlmFailure, PolicyFailure
+from harnesstrain.core.errors import (
+    BadRequest,
+    ConfigError,
+    ContextOverflow,
+    LlmFailure,
+    PolicyFailure,
+    SandboxFailure,
+)
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.cache import StepEntry
 from harnesstrain.core.records.certificate import Certified
@@ -77,11 +84,23 @@ class Parted(PolicyFailure):
 def play(cell: Cell, recorded: Recorded, count: Count, *, isolated: bool = True) -> Played:
     """Play one rollout back.  `count`: counts tokens, for a harness that asks.
 
-    Raises Prerequisite or SandboxFailure when there is no jail, and whatever `count` raises.
+    A harness that ends before it issues anything, though it did not when it was recorded, is started once more: that is
+    nothing which it does with replies.  Raises SandboxFailure when it ends so again or there is no jail, Prerequisite,
+    and whatever `count` raises.
     """
-    steps = recorded.trace.steps
-    if not steps:
+    if not recorded.trace.steps:
         return Played(result=Certified.NO_CHAIN)
+    found = _played(cell, recorded, count, isolated=isolated) or _played(cell, recorded, count, isolated=isolated)
+    if found is None:
+        message = f"the harness cannot be played back on {cell.task.name}: it ends before it asks or does anything"
+        raise SandboxFailure(
+            message, hint="`ht doctor` says whether the jail works; `ht harness check` tries the harness"
+        )
+    return found
+
+
+def _played(cell: Cell, recorded: Recorded, count: Count, *, isolated: bool) -> Played | None:
+    """One playback; None when the harness crashed before it issued anything."""
     model = _Model(recorded, cell.seed, count)
     bench = Bench(
         model=CachedModel(model, None),
@@ -99,6 +118,8 @@ def play(cell: Cell, recorded: Recorded, count: Count, *, isolated: bool = True)
     issued |= place.strangers
     for stranger in model.strangers:  # a request that got no reply left its index free
         issued[next(index for index in range(len(issued) + 1) if index not in issued)] = stranger
+    if not issued and ending.startswith("crashed"):
+        return None
     return _compared(recorded, [issued[index] for index in sorted(issued)], ending)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harnesstrain.core.errors import SandboxFailure
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.rollout import Outcome
 from harnesstrain.core.records.run import Budgets
@@ -195,6 +196,14 @@ def test_tokens_are_counted_by_whoever_is_given(workbench: Workbench) -> None:
     finished = workbench.solve(body, bench)
     assert again(workbench, finished, bench, count=bench.model.count_tokens).result is Certified.EXACT
     assert again(workbench, finished, bench, count=lambda messages: 1000).result is Certified.FORKED
+
+
+def test_a_harness_that_cannot_be_started_any_more_is_neither_certified_nor_forked(workbench: Workbench) -> None:
+    bench = workbench.bench()
+    finished = workbench.solve("ep.run('true')", bench)
+    (workbench.place / "tree" / "main.py").write_text("raise SystemExit(125)\n")
+    with pytest.raises(SandboxFailure, match="it ends before it asks or does anything"):
+        again(workbench, finished, bench)
 
 
 def test_a_harness_that_never_began_has_nothing_to_repeat(workbench: Workbench) -> None:
