@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 TYPE_CHECKING = False
@@ -11,6 +10,19 @@ if TYPE_CHECKING:
 
 PREFIX = "harnesstrain"
 MEGABYTE = 1 << 20
+
+
+class suppress:
+    """`contextlib.suppress`.  Importing contextlib takes the launcher longer than everything it does."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
 
 
 def read(path: str) -> str:
@@ -34,7 +46,7 @@ def controllers() -> dict[str, tuple[str, int]]:
             for name in {"memory", "pids", "cpu"} & set(options.split(",")):
                 found[name] = (place, 1)
         elif kind == "cgroup2":
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 for name in {"memory", "pids", "cpu"} & set(read(f"{place}/cgroup.controllers").split()):
                     found.setdefault(name, (place, 2))
     return {name: where for name, where in found.items() if os.access(where[0], os.W_OK)}
@@ -73,11 +85,11 @@ def make(spec: dict[str, Any]) -> dict[str, str]:
             os.makedirs(group, exist_ok=True)
             write(f"{group}/{settings[0][0]}", settings[0][1])
         except OSError:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.rmdir(group)
             continue
         for file, value in settings[1:]:
-            with contextlib.suppress(OSError):  # no swap accounting: nothing to bound
+            with suppress(OSError):  # no swap accounting: nothing to bound
                 write(f"{group}/{file}", value)
         made[controller] = group
     return made
@@ -86,7 +98,7 @@ def make(spec: dict[str, Any]) -> dict[str, str]:
 def remove(groups: dict[str, str]) -> None:
     """Remove groups whose processes are gone."""
     for group in set(groups.values()):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.rmdir(group)
 
 
@@ -98,7 +110,7 @@ def sweep() -> int:
             prefix, _, rest = name.partition("-")
             owner = rest.partition("-")[0]
             if prefix == PREFIX and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.rmdir(f"{place}/{name}")
                     swept += 1
     return swept

@@ -8,20 +8,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import marshal
 import os
 import resource
 import select
-import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from typing import Any, NoReturn
 
     from harnesstrain.core import cgroups
 else:
+    import _signal as signal  # without the names of its numbers, which take longer than the rest
+
     import cgroups  # beside this file: the launcher runs without the package
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
@@ -186,7 +187,7 @@ def _generation(place: str) -> tuple[list[str], str]:
     changes = [f"{place}/g{number}/changes/fs" for number in earlier]
     number = earlier[0] + 1 if earlier else 0
     while True:
-        with contextlib.suppress(FileExistsError):
+        with cgroups.suppress(FileExistsError):
             os.mkdir(f"{place}/g{number}")
             return [path for path in changes if os.path.isdir(path)], f"{place}/g{number}"
         number += 1
@@ -269,7 +270,7 @@ def _become(spec: dict[str, Any], args: list[str], groups: dict[str, str]) -> No
         _limit(resource.RLIMIT_AS, spec["memory_mb"] * MEGABYTE)
     if spec["cpu_list"]:
         os.sched_setaffinity(0, spec["cpu_list"])
-    with contextlib.suppress(OSError):
+    with cgroups.suppress(OSError):
         cgroups.write("/proc/self/oom_score_adj", "500")
     many = spec["real_root"] and spec["uids"] > 1
     users = _user_namespace(f"0 {spec['uid']} {spec['uids']}", spec["uid"]) if many else -1
@@ -324,11 +325,11 @@ def _watch(child: int, owner: int) -> int:
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    with contextlib.suppress(ChildProcessError):  # nothing is left
+    with cgroups.suppress(ChildProcessError):  # nothing is left
         while True:  # a child that is killed while it starts leaves its own half-made child to us, the subreaper
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 for left in _children():
-                    with contextlib.suppress(ProcessLookupError):
+                    with cgroups.suppress(ProcessLookupError):
                         os.kill(left, signal.SIGKILL)
                 os.wait()
     return code if code >= 0 else 128 - code
@@ -340,7 +341,7 @@ def _children() -> list[int]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError):
+            with cgroups.suppress(OSError):
                 parent = cgroups.read(f"/proc/{name}/stat").rpartition(")")[2].split()[1]
                 if parent == mine:
                     found.append(int(name))
@@ -352,7 +353,7 @@ def main(text: str) -> NoReturn:
     spec: dict[str, Any] = marshal.loads(bytes.fromhex(text))
     groups: dict[str, str] = {}
     code = FAILED
-    with contextlib.suppress(PermissionError):
+    with cgroups.suppress(PermissionError):
         os.setsid()
     try:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
