@@ -18,7 +18,7 @@ session.py     what their sessions have in common
 wire.py        the driver's side of the agent's protocol
 bundle.py      sending the agent into a sandbox
 agent/         the agent itself; runs inside
-tree.py        a host directory as what a sandbox takes
+tree.py        a host directory as what a sandbox takes; landing.py: a sandbox's tree on the host
 dockerfile.py  the subset of Dockerfile that local and process build
 build.py       COPY and .dockerignore
 pins.py        determinism at the source

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from harnesstrain.core.errors import HtError, Owner
-from harnesstrain.core.records.sandbox import Capabilities, Limits, RunResult, SandboxIdentity
+from harnesstrain.core.records.sandbox import Capabilities, Fetched, Limits, RunResult, SandboxIdentity
 from harnesstrain.core.records.task import Environment
+
+GET_LIMIT = 256 << 20
+"""Bytes that `Session.get` takes unless told otherwise."""
 
 
 class FileFault(HtError):
@@ -56,6 +59,14 @@ class Session(Protocol):
 
     def put(self, source: Path, target: str) -> None:
         """Upload the directory `source` as `target`, discarding what was there.  Raises FileFault, ConfigError."""
+
+    def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
+        """Download the directory or file `source`, read as root, as `target` of this machine, which must not exist.
+
+        Below `source` nothing is followed.  Links stay links when they end inside it; others, devices, pipes, sockets
+        are left out and named.  Modes become 0755 or 0644.  `limit`: bytes of files and names together.
+        Raises FileFault (ENOENT, EINVAL, EFBIG…: nothing is left at `target`), SandboxFailure.
+        """
 
     def end_processes(self) -> None:
         """Kill every process that commands left running, so that nothing moves any more.  Raises SandboxFailure."""

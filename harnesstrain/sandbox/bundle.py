@@ -8,7 +8,7 @@ import subprocess
 from importlib import resources
 
 PACKAGE = "harnesstrain.sandbox.agent"
-MODULES = ("stream", "processes", "files", "command", "serve")
+MODULES = ("stream", "processes", "files", "sending", "command", "serve")
 """In order of import."""
 
 BOOT = """

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,6 +251,75 @@ class SandboxContract(StatesContract):
             make(source / "bad")
             with pytest.raises(ConfigError):
                 session.put(source, "/tests")
+
+    def test_a_tree_comes_back_as_it_is(self, session: Session, tmp_path: Path) -> None:
+        session.run(
+            "rm -rf out; mkdir -p out/deep/er out/empty; cd out; printf 'a\\0b' > data; echo hid > .hidden; : > none;"
+            "echo true > run; chmod 4755 run; echo x > 'deep/er/with space'; chmod 0 deep/er/w*;"
+            "ln -s ../data deep/link; ln -s deep folder"
+        )
+        fetched = session.get("out", tmp_path / "got")
+        found = sorted(path.relative_to(tmp_path / "got").as_posix() for path in (tmp_path / "got").rglob("*"))
+        assert found == sorted(
+            (".hidden", "data", "deep", "deep/er", "deep/er/with space", "deep/link", "empty", "folder", "none", "run")
+        )
+        assert (fetched.files, fetched.size, fetched.left_out) == (5, 3 + 4 + 0 + 5 + 2, ())
+        assert (tmp_path / "got" / "data").read_bytes() == b"a\0b"
+        assert (tmp_path / "got" / "deep" / "link").readlink() == Path("../data")
+        assert stat.S_IMODE((tmp_path / "got" / "run").stat().st_mode) == 0o755
+        assert (tmp_path / "got" / "deep" / "er" / "with space").read_text() == "x\n"
+        session.put(tmp_path / "got", "/app/again")
+        assert (
+            session.run("cat again/deep/link | wc -c; ls again").stdout == b"3\ndata\ndeep\nempty\nfolder\nnone\nrun\n"
+        )
+
+    def test_one_file_comes_back(self, session: Session, tmp_path: Path) -> None:
+        session.write("/app/one", b"\0\xff" * 200_000)
+        assert session.get("/app/one", tmp_path / "one").size == 400_000
+        assert (tmp_path / "one").read_bytes() == session.read("/app/one")
+
+    def test_what_leads_out_or_is_no_file_stays_behind_and_is_named(self, session: Session, tmp_path: Path) -> None:
+        session.run(
+            "rm -rf out; mkdir -p out/p/q/r s out/s; cd out; ln -s /etc/passwd absolute; ln -s ../../s up; mkfifo pipe;"
+            "ln -s ../../../s p/q/r/d; ln -s d/../../fact.txt p/q/r/trick; ln -s gone dangling; ln -s me me;"
+            "ln -s /app/out/s long_way; echo fine > fine"
+        )
+        fetched = session.get("/app/out", tmp_path / "got")
+        assert fetched.left_out == ("absolute", "dangling", "long_way", "me", "p/q/r/trick", "pipe", "up")
+        assert (tmp_path / "got" / "p" / "q" / "r" / "d").readlink() == Path("../../../s")
+        assert (tmp_path / "got" / "fine").read_text() == "fine\n"
+        assert session.run("echo lives").stdout == b"lives\n"
+
+    @pytest.mark.parametrize(
+        ("path", "errno"), [("/app/nothing", "ENOENT"), ("/dev/zero", "EINVAL"), ("a\0b", "EINVAL")]
+    )
+    def test_what_cannot_be_got_is_a_file_fault(self, session: Session, tmp_path: Path, path: str, errno: str) -> None:
+        with pytest.raises(FileFault) as fault:
+            session.get(path, tmp_path / "got")
+        assert fault.value.errno == errno
+        assert not (tmp_path / "got").exists()
+        assert session.run("echo lives").stdout == b"lives\n"
+
+    def test_no_more_comes_out_than_allowed(self, session: Session, tmp_path: Path) -> None:
+        session.run("rm -rf out; mkdir out; head -c 60000 /dev/zero > out/a; head -c 60000 /dev/zero > out/b")
+        for name in ("out", "out/b"):
+            with pytest.raises(FileFault) as fault:
+                session.get(name, tmp_path / "got", limit=50_000)
+            assert fault.value.errno == "EFBIG"
+            assert not (tmp_path / "got").exists()
+        assert session.get("out", tmp_path / "got", limit=130_000).size == 120_000
+        session.run("rm -rf out; mkdir out; cd out; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do : > $i; done")
+        with pytest.raises(FileFault):
+            session.get("out", tmp_path / "many", limit=1000)
+
+    def test_nothing_is_written_over(self, session: Session, tmp_path: Path) -> None:
+        session.write("/app/one", b"new")
+        (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+        for name in ("link", ""):
+            with pytest.raises(SandboxFailure, match="there already"):
+                session.get("/app/one", tmp_path / name)
+        assert not (tmp_path / "elsewhere").exists()
+        assert session.run("echo lives").stdout == b"lives\n"
 
     # --- grading, isolation, ends ---
 

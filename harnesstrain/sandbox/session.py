@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harnesstrain.core.errors import SandboxFailure, Unsupported
-from harnesstrain.core.records.sandbox import RunResult
+from harnesstrain.core.records.sandbox import Fetched, RunResult
 from harnesstrain.sandbox import tree
-from harnesstrain.sandbox.base import FileFault
+from harnesstrain.sandbox.base import GET_LIMIT, FileFault
+from harnesstrain.sandbox.landing import Landing
 from harnesstrain.sandbox.wire import Agent
 
 
@@ -81,6 +82,16 @@ class AgentSession:
         if ".." in Path(target).parts or not Path(target).is_absolute() or len(Path(target).parts) < 2:
             raise FileFault("EINVAL", target, "not an absolute path below the root")
         self.agent.put(target, tree.entries(source))
+
+    def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
+        """Download the directory or file `source` as `target`, which must not exist.  Raises FileFault."""
+        landing = Landing(target)
+        try:
+            self.agent.get(self.path(source), limit, landing)
+        except BaseException:
+            landing.abandon()
+            raise
+        return landing.finish()
 
     def end_processes(self) -> None:
         """Kill every process that commands left running.  Raises SandboxFailure when some cannot be killed."""

@@ -16,6 +16,7 @@ from harnesstrain.core.confinement import stop
 from harnesstrain.core.errors import SandboxFailure
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.sandbox.base import FileFault
+from harnesstrain.sandbox.landing import Landing
 from harnesstrain.sandbox.tree import Entry
 
 CHUNK = 1 << 16
@@ -24,6 +25,8 @@ ANSWER_WITHIN = 60.0
 READ_LIMIT = 64 << 20
 """Largest file that can be read, in bytes."""
 SAID = 2000
+ENTRY_NUMBERS = {b"D": 1, b"F": 3, b"L": 2, b"S": 1}
+"""How many numbers follow the letter of an entry of GET."""
 
 
 class Channel(Protocol):
@@ -177,6 +180,35 @@ class Agent:
         lines = [line for entry in entries for line in entry.encoded()]
         self._ask(target, b"PUT %d" % replace, _name(target), after=b"".join(lines) + b".\n")
 
+    def get(self, path: str, limit: int, landing: Landing) -> None:
+        """Hand the tree or file at `path`, of at most `limit` bytes, to `landing`.  Raises FileFault."""
+        name = _name(path)
+        with self._lock:
+            self._within(ANSWER_WITHIN)
+            self._send(b"GET %d %d\n" % (limit, len(name)), name)
+            while True:
+                kind, *numbers = self._line().split() or [b""]
+                if kind == b".":
+                    return
+                if kind == b"ERR" and len(numbers) == 2:
+                    message = self._take(int(numbers[1])).decode(errors="replace")
+                    raise FileFault(numbers[0].decode(), path, message)
+                if len(numbers) != ENTRY_NUMBERS.get(kind):
+                    raise self._gone(f"answered {kind!r} to GET")
+                self._land(kind, [int(number) for number in numbers], landing)
+                self._within(ANSWER_WITHIN)
+
+    def _land(self, kind: bytes, numbers: list[int], landing: Landing) -> None:
+        if kind == b"F":
+            mode, size, count = numbers
+            landing.file(os.fsdecode(self._take(size)), mode, self._pieces(count))
+        elif kind == b"L":
+            size, count = numbers
+            landing.link(os.fsdecode(self._take(size)), os.fsdecode(self._take(count)))
+        else:
+            name = os.fsdecode(self._take(numbers[0]))
+            landing.folder(name) if kind == b"D" else landing.lacking(name)
+
     def kill(self) -> int:
         """Kill every process but the agent; returns how many stay."""
         return int(self._ask("", b"KILL"))
@@ -250,6 +282,16 @@ class Agent:
         data = bytes(self._buffer[:count])
         del self._buffer[:count]
         return data
+
+    def _pieces(self, count: int) -> Iterator[bytes]:
+        """`count` bytes, as they come."""
+        while count > 0:
+            if not self._buffer:
+                self._more()
+            piece = self._take(min(count, len(self._buffer)))
+            self._within(ANSWER_WITHIN)
+            count -= len(piece)
+            yield piece
 
     def _gone(self, what: str) -> SandboxFailure:
         said = self.channel.last_words()

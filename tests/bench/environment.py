@@ -14,9 +14,9 @@ from pathlib import Path
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import SandboxFailure
-from harnesstrain.core.records.sandbox import Capabilities, Limits, RunResult, SandboxIdentity
+from harnesstrain.core.records.sandbox import Capabilities, Fetched, Limits, RunResult, SandboxIdentity
 from harnesstrain.core.records.task import Environment
-from harnesstrain.sandbox.base import FileFault, Sandbox, Session
+from harnesstrain.sandbox.base import GET_LIMIT, FileFault, Sandbox, Session
 from harnesstrain.sandbox.local import LocalSandbox
 from tests.bench.workload import Shape, observation
 
@@ -144,6 +144,10 @@ class ScriptedSession:
     def put(self, source: Path, target: str) -> None:
         """The verifier's files."""
 
+    def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:  # noqa: ARG002
+        """Nothing is there."""
+        raise FileFault("ENOENT", source, "No such file or directory")
+
     def end_processes(self) -> None:
         """There is none."""
 
@@ -251,6 +255,10 @@ class CountedSession:
     def put(self, source: Path, target: str) -> None:
         """Put."""
         self._session.put(source, target)
+
+    def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
+        """Get."""
+        return self._session.get(source, target, limit=limit)
 
     def end_processes(self) -> None:
         """End them."""

@@ -26,6 +26,17 @@ class RunResult(Record):
     """A background process kept the command's output open after it ended."""
 
 
+class Fetched(Record):
+    """What came out of a sandbox."""
+
+    files: int
+    size: int
+    """Bytes of all files."""
+    left_out: tuple[str, ...] = ()
+    """Paths of what was not taken: devices, pipes, sockets, unreadable files, links that dangle or lead out.  At most a
+    hundred are named."""
+
+
 class Limits(Record):
     """What a sandbox may use.  None: the engine's default."""
 

@@ -1,5 +1,5 @@
-# The agent's protocol in POSIX shell, for images without Python 3.8.  Needs cat, chmod, dd, head, ln, mkdir, mkfifo, rm,
-# sleep, tail, tee, tr, wc.  Weaker than the Python agent: no address space pin, no fixed pids, less guarded, slower.
+# The agent's protocol in POSIX shell, for images without Python 3.8.  Needs cat, chmod, dd, head, ln, mkdir, mkfifo,
+# readlink, rm, sleep, tail, tee, tr, wc.  Weaker than the Python agent: no address space pin, no fixed pids, less guarded, slower.
 set -f
 umask 022
 me=$$
@@ -249,6 +249,49 @@ put() { # REPLACE N_PATH, then entries
   done
   if [ -z "$problem" ]; then done_; else bad $problem "the tree cannot be put"; fi
 }
+head_() { # WORD NAME [SIZE]: the start of an entry; SIZE is of what follows the name
+  bytes=$(printf %s "$2" | wc -c | tr -d ' ')
+  printf '%s %s%s\n' "$1" "$bytes" "${3:+ $3}" >&8
+  printf %s "$2" >&8
+}
+get() { # LIMIT N_PATH
+  word "$2"; root=$word limit=$1 left=$1
+  if [ ! -e "$root" ]; then bad ENOENT "No such file or directory"; return; fi
+  if [ ! -d "$root" ] && [ ! -f "$root" ]; then bad EINVAL "neither a file nor a directory"; return; fi
+  set -- "$root"
+  while [ $# -gt 0 ]; do
+    path=$1 name=
+    shift
+    [ "$path" = "$root" ] || name=${path#"$root"/}
+    if [ -n "$name" ] && [ -L "$path" ]; then
+      if to=$(readlink "$path" && echo .); then
+        to=${to%??}
+        head_ L "$name" "$(printf %s "$to" | wc -c | tr -d ' ')"
+        printf %s "$to" >&8
+      else head_ S "$name"
+      fi
+    elif [ -d "$path" ]; then
+      head_ D "$name"
+      set +f
+      set -- "$@" "$path"/* "$path"/.[!.]* "$path"/..?*
+      set -f
+    elif [ -f "$path" ] && [ -r "$path" ]; then
+      head -c $((left + 1)) "$path" >"$work/data"
+      amount=$(size "$work/data") mode=420
+      [ -x "$path" ] && mode=493
+      left=$((left - amount))
+      if [ $left -ge 0 ]; then
+        head_ "F $mode" "$name" "$amount"
+        cat "$work/data" >&8
+      fi
+    elif [ -e "$path" ]; then head_ S "$name"
+    else continue # a pattern that nothing matched
+    fi
+    left=$((left - 64 - ${#name}))
+    if [ $left -lt 0 ]; then bad EFBIG "larger than $limit bytes"; return; fi
+  done
+  printf '.\n' >&8
+}
 
 printf 'READY sh 1\n' >&8
 while read -r verb a b c d e f g <&9; do
@@ -260,6 +303,7 @@ while read -r verb a b c d e f g <&9; do
     WRITE) write_ "$a" "$b" "$c" "$d" ;;
     STAT) stat_ "$a" ;;
     PUT) put "$a" "$b" ;;
+    GET) get "$a" "$b" ;;
     OWN) word "$a"; owned=$word; done_ ;;
     KILL) kill_all ""; others; count "$found"; printf '%s' "$counted" >"$work/data"; ok "$work/data" ;;
     OTHERS) others; count "$found"; printf '%s' "$counted" >"$work/data"; ok "$work/data" ;;

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from harnesstrain.sandbox.agent import files
 from harnesstrain.sandbox.agent.command import LIBC, LINUX, PR_SET_DUMPABLE, Command, Request
 from harnesstrain.sandbox.agent.processes import burn_pids, kill_all, last_pid, others, reap, shares_memory
+from harnesstrain.sandbox.agent.sending import Sending
 from harnesstrain.sandbox.agent.stream import CHUNK, End, Fault, Stream
 
 VERSION = 1
@@ -63,6 +64,7 @@ class Agent:
             b"WRITE": self.write,
             b"STAT": self.stat,
             b"PUT": self.put,
+            b"GET": self.get,
             b"KILL": self.kill,
             b"OTHERS": self.others,
             b"SETTLED": self.settled,
@@ -189,3 +191,7 @@ class Agent:
             tree.add(kind, mode, *parts)
         tree.close()
         self.done()
+
+    def get(self, limit: int, n_path: int) -> None:
+        """A tree, or a single file, of at most `limit` bytes."""
+        Sending(self.stream, self.stream.take(n_path), limit).send()

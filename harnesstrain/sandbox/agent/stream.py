@@ -53,8 +53,11 @@ class Stream:
         return data
 
     def send(self, *parts: bytes) -> None:
-        """Write everything."""
-        write_whole(self.fd_out, b"".join(parts))
+        """Write everything.  Raises End."""
+        try:
+            write_whole(self.fd_out, b"".join(parts))
+        except OSError:
+            raise End from None
 
 
 class Kept:
