@@ -15,6 +15,7 @@ trial.py        the manifest's check command, in the jail
 check.py        conformance: what a harness violates, listed
 scenarios.py    the scripted models and environments it is confronted with
 git.py          git, called safely: no hooks, no filters, no user configuration
+fetching.py     one commit of somebody else's repository, as files
 repo.py         the harness repo: revisions, versions, dirty, refs
 worktrees.py    exported versions under unique names, swept after a crash
 capture.py      a worktree's whole delta as one child commit

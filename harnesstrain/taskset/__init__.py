@@ -11,6 +11,8 @@ document.py   TOML files read strictly: errors say file and line
 content.py    digest of a directory: every name, byte, executable bit and link
 panelfile.py  tasksets/NAME.toml: [panel] with its splits
 panels.py     load_panel: find, expand, load, select
+source.py     where the tasks of a panel are published, and where they lie once pulled
+pull/         data sets brought into the user's cache, whole and checked
 checking.py   check_panel: each task ok, unsupported or in error, and why
 limits.py     what a task may ask for, and what is asked in vain
 templates.py  ${VAR:-default} in a task.toml

@@ -6,22 +6,38 @@ source = "quick"                   # directory of tasks, relative to this file, 
 train = ["write-greeting", "fix-*"]  # names in order; a glob stands for the names it matches, sorted
 holdout = ["write-shopping-list"]
 sealed = []
+
+[panel.subsets]                    # a part by name: `--panel mine:short`; places and splits stay
+short = ["fix-*"]
+rest = { exclude = ["fix-*"] }
+
+A [source] table instead of `source` says where the tasks are published: `ht tasks pull` brings them (source.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.base import Record
 from harnesstrain.taskset.base import SPLITS
 from harnesstrain.taskset.document import Document, read
+from harnesstrain.taskset.source import Source, parse_source
 
-KEYS = ("name", "source", "description", *SPLITS)
+KEYS = ("name", "source", "description", *SPLITS, "subsets")
 """What [panel] may hold."""
+
+
+class Subset(Record):
+    """A part of a panel."""
+
+    include: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
 
 
 class PanelFile(Record):
@@ -30,9 +46,18 @@ class PanelFile(Record):
     path: Path
     name: str
     source: str
+    """Directory of the tasks; empty when they are published elsewhere."""
+    published: Source | None = None
+    """Where."""
     description: str = ""
     splits: dict[str, tuple[str, ...]]
     """Names and globs by split, as written."""
+    subsets: dict[str, Subset] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in its splits, in order."""
+        return tuple(name for names in self.splits.values() for name in names)
 
 
 class Place(Record):
@@ -50,20 +75,28 @@ def read_panel_file(path: Path) -> PanelFile:
 
 def parse(document: Document) -> PanelFile:
     """The panel in a document.  Raises ConfigError with file and line."""
-    _known(document, document.table, ("panel",), ())
+    _known(document, document.table, ("panel", "source"), ())
     table = document.table.get("panel")
     if not isinstance(table, Mapping):
         document.wrong("there is no [panel] table", hint='write [panel] with source = "…" and train = [ … ]')
     _known(document, table, KEYS, ("panel",))
+    published = parse_source(document)
+    if published is not None and "source" in table:
+        document.wrong("the panel has a source and a [source] table", ("panel", "source"), "keep one of them")
     panel = PanelFile(
         path=document.path,
         name=_text(document, table, "name", document.path.stem),
-        source=_text(document, table, "source", None),
+        source=_text(document, table, "source", None if published is None else ""),
+        published=published,
         description=_text(document, table, "description", ""),
         splits={split: tuple(_patterns(document, table, split)) for split in SPLITS},
+        subsets=dict(_subsets(document, table)),
     )
     if not any(panel.splits.values()):
         document.wrong("the panel is empty", ("panel",), "name tasks in train, holdout or sealed")
+    if published is not None and (glob := next((name for name in panel.names if is_glob(name)), None)):
+        hint = "a panel with a [source] names every task, so that what is pulled can be checked"
+        document.wrong(f"'{glob}' is no name", ("panel",), hint)
     return panel
 
 
@@ -83,6 +116,24 @@ def places(document: Document, panel: PanelFile, names: Sequence[str]) -> tuple[
                     )
                 found[name] = Place(task=name, split=split)
     return tuple(found.values())
+
+
+def narrowed(document: Document, panel: PanelFile, found: tuple[Place, ...], subset: str) -> tuple[Place, ...]:
+    """The places in a subset.  Raises ConfigError: no such subset, a pattern in it that matches nothing."""
+    if subset not in panel.subsets:
+        close = get_close_matches(subset, panel.subsets, n=1)
+        known = f"known: {', '.join(panel.subsets)}" if panel.subsets else "the panel has no subsets"
+        hint = f"did you mean '{panel.name}:{close[0]}'?" if close else known
+        raise NotFound(f"panel '{panel.name}' has no subset '{subset}'", hint=hint)
+    names = [one.task for one in found]
+    part = panel.subsets[subset]
+    for pattern in (*part.include, *part.exclude):
+        if not match([pattern], names):
+            document.wrong(f"'{pattern}' matches no task of the panel", ("panel", "subsets", subset))
+    kept = match(part.include, names) - match(part.exclude, names)
+    if not kept:
+        document.wrong(f"subset '{subset}' is empty", ("panel", "subsets", subset))
+    return tuple(one for one in found if one.task in kept)
 
 
 def is_glob(pattern: str) -> bool:
@@ -115,6 +166,20 @@ def _known(document: Document, table: Mapping[str, Any], known: Sequence[str], p
             close = get_close_matches(key, known, n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
             document.wrong(f"unknown key '{'.'.join((*path, key))}'", (*path, key), hint)
+
+
+def _subsets(document: Document, table: Mapping[str, Any]) -> Iterator[tuple[str, Subset]]:
+    value = table.get("subsets", {})
+    if not isinstance(value, Mapping):
+        document.wrong("subsets is no table", ("panel", "subsets"), 'write [panel.subsets] with NAME = ["…"]')
+    for name, part in value.items():
+        path = ("panel", "subsets", name)
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+            document.wrong(f"'{name}' is no name of a subset", path)
+        given = {"include": part} if isinstance(part, list) else part
+        if not isinstance(given, Mapping) or not set(given) <= {"include", "exclude"} or not given:
+            document.wrong(f"subset '{name}' is neither a list nor {{include, exclude}}", path)
+        yield name, Subset(**{key: tuple(_patterns(document, given, key)) for key in given})
 
 
 def _text(document: Document, table: Mapping[str, Any], key: str, default: str | None) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import NamedTuple
 
-from harnesstrain.core.errors import ConfigError, HtError, NotFound, UsageError
+from harnesstrain.core.errors import ConfigError, HtError, NotFound, Prerequisite, UsageError
 from harnesstrain.core.records.task import Panel, PanelTask, Task
 from harnesstrain.core.resources import shipped
 from harnesstrain.taskset.base import SPLITS, Inspected, inspect_task, recognise, unsupported
-from harnesstrain.taskset.document import read
-from harnesstrain.taskset.panelfile import Place, match, parse, places
+from harnesstrain.taskset.document import Document, read
+from harnesstrain.taskset.panelfile import PanelFile, Place, match, narrowed, parse, places
+from harnesstrain.taskset.source import TASKS
 
 FOLDER = "tasksets"
 """Where panel files are looked for, below the working directory and among the shipped files."""
@@ -70,12 +72,14 @@ class LoadedPanel:
 def load_panel(name_or_path: str | Path, root: Path | None = None) -> LoadedPanel:
     """The panel at a path (a panel file, a directory of tasks, one task), else `ROOT/tasksets/NAME.toml`, else shipped.
 
+    `NAME:SUBSET` is a part that the panel file names.
     `root` is the working directory when left out.  A task that cannot be used is kept as a trouble: it raises when the
-    panel is taken with it in it.  Raises NotFound (no such panel) or ConfigError (the file is wrong, nothing in it).
+    panel is taken with it in it.  Raises NotFound (no such panel), ConfigError (the file is wrong, nothing in it) or
+    Prerequisite (its tasks were not pulled yet).
     """
     try:
-        path = _find(str(name_or_path), root or Path())
-        return _from_directory(path) if path.is_dir() else _from_file(path)
+        path, subset = _find(str(name_or_path), root or Path())
+        return _from_directory(path) if path.is_dir() else _from_file(path, subset)
     except OSError as error:
         hint = "check the path and its permissions"
         raise ConfigError(f"cannot read panel '{name_or_path}': {error.strerror}", hint=hint) from None
@@ -87,31 +91,68 @@ def panel_names(root: Path | None = None) -> tuple[str, ...]:
     return tuple(sorted({path.stem for folder in folders for path in folder.glob("*.toml")}))
 
 
-def _find(text: str, root: Path) -> Path:
-    given = root / text
-    written_as_path = "/" in text or text.endswith(".toml") or text in (".", "..")
-    if given.is_file() or (given.is_dir() and (written_as_path or recognise(given) or _task_names(given))):
-        return given
-    if not written_as_path and text:
+def find_panel_file(name: str, root: Path | None = None) -> PanelFile | None:
+    """The panel file of that name or path; None where there is none.  Raises ConfigError."""
+    found = _panel_path(name, root or Path())
+    return parse(read(found)) if found is not None else None
+
+
+class _Found(NamedTuple):
+    path: Path
+    subset: str | None = None
+
+
+def _panel_path(text: str, root: Path) -> Path | None:
+    if text.endswith(".toml") and (root / text).is_file():
+        return root / text
+    if text and "/" not in text and text not in (".", ".."):
         for folder in (root / FOLDER, shipped(FOLDER)):
             if (path := folder / f"{text}.toml").is_file():
                 return path
+    return None
+
+
+def _find(text: str, root: Path) -> _Found:
+    given = root / text
+    written_as_path = "/" in text or text.endswith(".toml") or text in (".", "..")
+    if given.is_file() or (given.is_dir() and (written_as_path or recognise(given) or _task_names(given))):
+        return _Found(given)
+    if path := _panel_path(text, root):
+        return _Found(path)
+    name, colon, subset = text.rpartition(":")
+    if colon and (path := _panel_path(name, root)):
+        return _Found(path, subset)
     known = panel_names(root)
     close = get_close_matches(text, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}; or give a path"
     raise NotFound(f"no panel '{text}'", hint=hint)
 
 
-def _from_file(path: Path) -> LoadedPanel:
+def _from_file(path: Path, subset: str | None) -> LoadedPanel:
     document = read(path)
     panel = parse(document)
-    source = path.parent / panel.source
+    source = _source(document, panel)
+    found = places(document, panel, _task_names(source))
+    if subset is None:
+        return _load(panel.name, source, found)
+    return _load(f"{panel.name}:{subset}", source, narrowed(document, panel, found, subset))
+
+
+def _source(document: Document, panel: PanelFile) -> Path:
+    """The directory of the tasks."""
+    if panel.published is not None:
+        source = panel.published.folder(panel.name) / TASKS
+        if not source.is_dir():
+            hint = f"`ht tasks pull {panel.name}` brings them from {panel.published.repository}"
+            raise Prerequisite(f"the {len(panel.names)} tasks of panel '{panel.name}' were not pulled yet", hint=hint)
+        return source
+    source = document.path.parent / panel.source
     if not source.is_dir() and "/" not in panel.source:
         source = shipped(FOLDER) / panel.source
     if not source.is_dir():
         hint = "source is a directory of tasks, relative to the panel file"
         document.wrong(f"there is no directory '{panel.source}'", ("panel", "source"), hint)
-    return _load(panel.name, source, places(document, panel, _task_names(source)))
+    return source
 
 
 def _from_directory(path: Path) -> LoadedPanel:

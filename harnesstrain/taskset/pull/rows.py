@@ -1,0 +1,62 @@
+"""SWE-bench rows as a data set: one directory an instance, with its row.json.
+
+Rows come from JSON lines, from tables that were read already (Parquet), or from a directory of
+`<instance_id>/tests/config.json` or `<instance_id>/row.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harnesstrain.core.errors import ConfigError
+from harnesstrain.taskset.document import read_text
+from harnesstrain.taskset.pull.laying import inside
+from harnesstrain.taskset.swebench.rows import FAIL_TO_PASS, PASS_TO_PASS, Row, row_of, rows_of
+
+ROW = "row.json"
+"""The row of an instance, in its directory."""
+PLACES = (ROW, "tests/config.json")
+MAX_BYTES = 64 << 20
+
+
+def rows_in(folder: Path) -> dict[str, Row]:
+    """The rows of a directory by instance id, sorted.  Raises ConfigError."""
+    return rows_of(_tables(folder), str(folder))
+
+
+def read_row(path: Path) -> Row:
+    """One row.json.  Raises ConfigError."""
+    return row_of(_table(path), str(path))
+
+
+def write_row(folder: Path, row: Row) -> int:
+    """Write a row as `<folder>/<instance_id>/row.json`; returns bytes.
+
+    Raises ConfigError for an id that is no name.
+    """
+    if inside(row.instance_id) != row.instance_id or "/" in row.instance_id:
+        raise ConfigError(f"'{row.instance_id}' is no name of a directory", hint="take the published rows")
+    found = row.model_dump(mode="json", exclude={"fail_to_pass", "pass_to_pass"})
+    found |= {FAIL_TO_PASS: list(row.fail_to_pass), PASS_TO_PASS: list(row.pass_to_pass)}
+    data = json.dumps(found, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
+    directory = folder / row.instance_id
+    directory.mkdir(parents=True)
+    (directory / ROW).write_bytes(data)
+    return len(data)
+
+
+def _tables(folder: Path) -> Iterator[Any]:
+    for path in sorted(folder.iterdir()):
+        place = next((path / name for name in PLACES if (path / name).is_file()), None)
+        if place is not None:
+            yield _table(place)
+
+
+def _table(path: Path) -> Any:
+    try:
+        return json.loads(read_text(path, MAX_BYTES))
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path}: not JSON", hint="take the published rows") from None
