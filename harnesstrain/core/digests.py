@@ -18,6 +18,8 @@ from pydantic import BaseModel
 DIGEST_HEX = 64
 """Length of a digest in hex characters (sha256)."""
 
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 
 def normalise(value: Any) -> Any:
     """`value` with every string in NFC, tuples as lists and records as maps.  Raises TypeError on a non-string key."""
@@ -43,8 +45,9 @@ def normalise(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a plain value or record."""
-    text = json.dumps(normalise(value), sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
+    if type(value) is str and value.isascii() and value.isalnum():  # a digest or a name: nothing to escape
+        return b'"%b"' % value.encode("ascii")
+    return _ENCODER.encode(normalise(value)).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:

@@ -88,12 +88,15 @@ def unpack(value: Any) -> bytes:
     raise ValueError(msg)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 def decode(line: bytes) -> dict[str, Any]:
     """The JSON object in one line.  Raises PolicyFailure, quoting the line, when there is none."""
     if len(line) > MAX_LINE:
         malformed(line, f"it is longer than {MAX_LINE} bytes")
     try:
-        message = json.loads(line.decode("utf-8"), parse_constant=_constant)
+        message = _DECODER.decode(line.decode("utf-8"))
     except UnicodeDecodeError:
         malformed(line, "it is not UTF-8")
     except RecursionError:
@@ -107,7 +110,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """One line for the harness's stdin."""
-    return json.dumps(message, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    return _ENCODER.encode(message).encode("ascii") + b"\n"
 
 
 def answer(request: Id, result: Any) -> dict[str, Any]:
@@ -146,3 +149,6 @@ def quote(raw: bytes) -> str:
 def _constant(name: str) -> NoReturn:
     msg = f"{name} is not JSON"
     raise ValueError(msg)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_constant)

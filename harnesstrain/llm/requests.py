@@ -18,6 +18,8 @@ from typing import Any
 from harnesstrain.core.errors import BadRequest
 from harnesstrain.core.records.llm import LlmRequest
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+
 START = hashlib.sha256(b"conversation").hexdigest()
 """Rolling digest of no messages."""
 
@@ -25,7 +27,7 @@ START = hashlib.sha256(b"conversation").hexdigest()
 def exact(value: Any) -> str:
     """sha256 (64 hex) of the JSON text of `value`, in the order given.  Raises BadRequest when it has none."""
     try:
-        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"the request cannot be written as JSON ({error})") from None
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -16,6 +16,8 @@ from harnesstrain.sandbox.base import FileFault, Session
 DEFAULT_TIMEOUT = 120.0
 """Seconds a command gets when the harness names no limit."""
 
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 
 @dataclass(frozen=True)
 class Action:
@@ -128,7 +130,7 @@ def cut_step(index: int, action: Action, seconds: float, source: Source, chain: 
 
 def _exact(spec: dict[str, Any]) -> bytes:
     """JSON with sorted keys and no Unicode normalisation: what is recorded is what ran."""
-    return json.dumps(spec, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(spec).encode()
 
 
 def _recordable(action: Action) -> dict[str, Any]:
