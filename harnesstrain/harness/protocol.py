@@ -16,13 +16,10 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.harness import Changes
 from harnesstrain.core.records.llm import Reply
 from harnesstrain.core.records.sandbox import RunResult
-from harnesstrain.harness.wire import CallRefused, ErrorKind, Id, malformed, pack, quote, unpack
+from harnesstrain.harness.wire import MAX_DEPTH, CallRefused, ErrorKind, Id, Message, malformed, pack, quote, unpack
 
 VERSION = 1
 """Of the protocol."""
-
-MAX_DEPTH = 64
-"""Levels of nesting in params."""
 
 MAX_RAN, MAX_NAME = 10_000, 1000
 """Names in one `ran`, and characters of each."""
@@ -222,7 +219,8 @@ def read_call(message: Mapping[str, Any]) -> Call:
     if not isinstance(given, dict):
         raise CallRefused(request, ErrorKind.BAD_PARAMS, f"{method}: params must be an object")
     try:
-        _check_text(given)
+        if not (isinstance(message, Message) and message.plain):
+            _check_text(given)
         return Call(id=request, method=method, params=params.model_validate(given))
     except ValidationError as error:
         raise CallRefused(request, ErrorKind.BAD_PARAMS, f"{method}: {_first(error)}") from error

@@ -17,6 +17,9 @@ from harnesstrain.core.errors import HtError, PolicyFailure
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of one message, line end included."""
 
+MAX_DEPTH = 64
+"""Levels of nesting in params."""
+
 QUOTED = 200
 """Characters of an offending line shown in an error."""
 
@@ -91,7 +94,14 @@ def unpack(value: Any) -> bytes:
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def decode(line: bytes) -> dict[str, Any]:
+class Message(dict[str, Any]):
+    """A decoded line."""
+
+    plain = False
+    """Its line shows that it nests little and escapes no character: no string can hold half of one."""
+
+
+def decode(line: bytes) -> Message:
     """The JSON object in one line.  Raises PolicyFailure, quoting the line, when there is none."""
     if len(line) > MAX_LINE:
         malformed(line, f"it is longer than {MAX_LINE} bytes")
@@ -105,7 +115,9 @@ def decode(line: bytes) -> dict[str, Any]:
         malformed(line, "it is not JSON")
     if not isinstance(message, dict):
         malformed(line, "it is not a JSON object")
-    return message
+    decoded = Message(message)
+    decoded.plain = b"\\u" not in line and line.count(b"{") + line.count(b"[") <= MAX_DEPTH
+    return decoded
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -193,3 +193,34 @@ def test_the_sdk_and_the_driver_mean_the_same() -> None:
         protocol.Note.model_validate({"valid": True}),
         protocol.Submit(message="done"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        (r"\ud800", False),
+        (r"\ud83d\ude00", True),
+        ("plain", True),
+        ("é", True),
+    ],
+)
+def test_half_a_character_is_refused_on_the_wire(text: str, accepted: bool) -> None:
+    line = f'{{"jsonrpc": "2.0", "id": 1, "method": "env.run", "params": {{"command": "{text}"}}}}'
+    message = wire.decode(line.encode())
+    if accepted:
+        assert read_call(message).method == "env.run"
+    else:
+        with pytest.raises(wire.CallRefused, match="surrogate"):
+            read_call(message)
+
+
+@pytest.mark.parametrize(("levels", "accepted"), [(50, True), (62, True), (70, False), (500, False)])
+def test_deep_nesting_is_refused_on_the_wire(levels: int, accepted: bool) -> None:
+    deep = "[" * levels + "]" * levels
+    line = f'{{"jsonrpc": "2.0", "id": 1, "method": "note", "params": {{"deep": {deep}}}}}'
+    message = wire.decode(line.encode())
+    if accepted:
+        assert read_call(message).method == "note"
+    else:
+        with pytest.raises(wire.CallRefused, match="nested"):
+            read_call(message)
