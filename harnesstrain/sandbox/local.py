@@ -94,6 +94,11 @@ class LocalSandbox:
                 f"the task wants network '{environment.network}' and the sandbox has none",
                 hint="`--set sandbox.network=host` allows it",
             )
+        if environment.compose is not None:
+            raise Unsupported(
+                f"the local sandbox has one container, and the task needs several ({environment.compose})",
+                hint="use `--set sandbox.kind=docker` for this task",
+            )
         self._recipe(environment)
 
     def prepare(self, environment: Environment) -> None:

@@ -1,11 +1,14 @@
 """Task sets: directories of tasks, and the panels that select from them.
 
 Read this to learn what a task directory may hold, what its digest covers and how a panel is written.  May import: core.
-The native format is Harbor's task directory, as far as a single Linux container needs it.  What needs more is reported
-as unsupported before anything starts.
+The native format is Harbor's task directory.  What no Linux container gives is reported as unsupported before anything
+starts; what only some sandboxes give is theirs to refuse.
 
 base.py       TaskFormat: what another format implements.  load_task, inspect_task
 harbor.py     the Harbor task directory → Task
+parts.py      its environments, verifiers, solutions, each with its digest
+steps.py      its steps
+instruction.py  an instruction as it is shown
 schema.py     the tables of task.toml, schema 1.0 to 1.4
 document.py   TOML files read strictly: errors say file and line
 content.py    digest of a directory: every name, byte, executable bit and link

@@ -1,35 +1,32 @@
-"""The Harbor task directory, as far as a single Linux container needs it.
+"""The Harbor task directory.
 
     task.toml  instruction.md  environment/{Dockerfile,…}  tests/{test.sh,…}  solution/solve.sh
+    steps/NAME/{instruction.md,tests/,solution/,workdir/}     tasks of several steps
 
-The digest of a task covers the instruction as it is shown, every byte of `environment/` and `tests/`, and each setting
-that can change what an agent meets or what a grade says.  It does not cover `solution/`, `[metadata]`, `[task]`,
-README files and comments: nobody who acts or grades sees them.
+The digest of a task covers each instruction as it is shown, every byte of `environment/`, `tests/` and `steps/` but the
+solutions, and each setting that can change what an agent meets or what a grade says.  It does not cover `solution/`,
+`[metadata]`, `[task]`, README files and comments: nobody who acts or grades sees them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harnesstrain.core.digests import digest, digest_bytes
-from harnesstrain.core.errors import ConfigError
-from harnesstrain.core.records.task import Environment, Solution, Task, Verifier
-from harnesstrain.taskset import schema
+from harnesstrain.core.records.task import REWARD, Task
+from harnesstrain.taskset import parts, schema
 from harnesstrain.taskset.base import Inspected
-from harnesstrain.taskset.content import digest_directory
-from harnesstrain.taskset.document import Document, read, read_text
-from harnesstrain.taskset.limits import find_problems, network, size_mb
+from harnesstrain.taskset.document import Document, read
+from harnesstrain.taskset.instruction import read_instruction
+from harnesstrain.taskset.limits import find_problems
+from harnesstrain.taskset.steps import FOLDER, read_steps, separate
 from harnesstrain.taskset.templates import fill
 
 OWN_TABLE = "harnesstrain"
 """[metadata.harnesstrain] holds what Harbor has no key for: pass_reward."""
-
-_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
-_INSTRUCTION_BYTES = 1024 * 1024
 
 
 class HarborFormat:
@@ -46,112 +43,84 @@ class HarborFormat:
         directory = directory.resolve()
         document = read(directory / "task.toml")
         tables = schema.validate(document)
-        notes = (*schema.unknown_keys(document), *_solution_notes(directory, tables.solution))
+        notes = (*schema.unknown_keys(document), *_solution_notes(directory, tables))
         if problems := find_problems(directory, tables):
             return Inspected(task=None, problems=problems, notes=notes)
-        instruction = read_instruction(directory / "instruction.md")
-        environment = _environment(document, directory, tables.environment, tables.agent)
-        verifier = _verifier(directory, tables.verifier)
-        pass_reward = _pass_reward(document)
-        task = Task(
-            name=directory.name,
-            digest=digest(
-                {
-                    "instruction": digest_bytes(instruction.encode()),
-                    "environment": environment.digest,
-                    "verifier": verifier.digest,
-                    "timeout": tables.agent.timeout_sec,
-                    "pass_reward": pass_reward,
-                }
-            ),
-            instruction=instruction,
-            environment=environment,
-            verifier=verifier,
-            solution=_solution(directory, tables),
-            timeout=tables.agent.timeout_sec,
-            pass_reward=pass_reward,
-            metadata=_metadata(tables),
-        )
+        task = _stepped(document, tables) if tables.steps else _single(document, tables)
         return Inspected(task=task, notes=notes)
 
 
-def read_instruction(path: Path) -> str:
-    """The instruction as it is shown: the file's text without leading canary lines.  Raises ConfigError."""
-    lines = read_text(path, _INSTRUCTION_BYTES).splitlines(keepends=True)
-    start = 0
-    if lines and _CANARY.fullmatch(lines[0].strip()):
-        while start < len(lines) and (_CANARY.fullmatch(lines[start].strip()) or not lines[start].strip()):
-            start += 1
-    text = "".join(lines[start:])
-    if not text.strip():
-        raise ConfigError(f"{path} is empty", hint="write what the task asks for")
-    return text
-
-
-def _environment(
-    document: Document, directory: Path, table: schema.EnvironmentTable, agent: schema.AgentTable
-) -> Environment:
-    folder = directory / "environment"
-    builds = table.docker_image is None
-    if builds and not (folder / "Dockerfile").is_file():
-        document.wrong(
-            "the task has neither environment/Dockerfile nor a docker_image",
-            ("environment",),
-            "add environment/Dockerfile",
-        )
-    found = Environment(
-        context=folder if builds else None,
-        image=table.docker_image,
-        workdir=table.workdir,
-        user=None if agent.user is None else str(agent.user),
-        env=fill(table.env).values,
-        cpus=table.cpus,
-        memory_mb=size_mb(document, "memory", table.memory_mb, table.memory),
-        storage_mb=size_mb(document, "storage", table.storage_mb, table.storage),
-        network=network(table, agent),
-        build_timeout=table.build_timeout_sec,
-    )
-    return found.model_copy(update={"digest": _digest(found, digest_directory(folder) if builds else "")})
-
-
-def _verifier(directory: Path, table: schema.VerifierTable) -> Verifier:
+def _single(document: Document, tables: schema.TaskToml) -> Task:
+    directory = document.path.parent
+    instruction = read_instruction(directory / "instruction.md")
+    environment = parts.environment(document, directory / "environment", tables.environment, tables.agent)
     tests = directory / "tests"
-    script = tests / "test.sh"
-    if not script.is_file():
-        raise ConfigError(f"{directory} has no verifier: tests/test.sh is missing", hint="add tests/test.sh")
-    with script.open("rb") as file:
-        first = file.readline(4096)
-    if not first:
-        raise ConfigError(f"{script} is empty", hint="write the verifier; it writes /logs/verifier/reward.txt")
-    if first.endswith(b"\r\n"):
-        raise ConfigError(f"{script} has CRLF line ends, which no shell runs", hint="save it with LF line ends")
-    user = None if table.user is None else str(table.user)
-    found = Verifier(tests=tests, timeout=table.timeout_sec, env=fill(table.env).values, user=user)
-    return found.model_copy(update={"digest": _digest(found, digest_directory(tests))})
+    own = separate(document, tables, tables.verifier, tests)
+    carried = parts.artifacts(document, tables.artifacts, environment.workdir) if own else ()
+    verifier = parts.verifier(document, tables.verifier, tests, own=own, carried=carried)
+    least = _pass_rewards(document)
+    covered = {
+        "instruction": digest_bytes(instruction.encode()),
+        "environment": environment.digest,
+        "verifier": verifier.digest,
+        "timeout": tables.agent.timeout_sec,
+        **_covered(least),
+    }
+    return Task(
+        name=directory.name,
+        digest=digest(covered),
+        instruction=instruction,
+        environment=environment,
+        verifier=verifier,
+        solution=parts.solution(directory / "solution", tables.solution, tables.agent.timeout_sec),
+        timeout=tables.agent.timeout_sec,
+        metadata=_metadata(tables),
+        **least,
+    )
 
 
-def _digest(part: Environment | Verifier, content: str) -> str:
-    settings = part.model_dump(mode="json", exclude={"digest", "env"})
-    env = {name: digest_bytes(value.encode()) for name, value in part.env.items()}
-    return digest({"content": content, "env": env, **settings})
+def _stepped(document: Document, tables: schema.TaskToml) -> Task:
+    directory = document.path.parent
+    environment = parts.environment(document, directory / "environment", tables.environment, tables.agent)
+    steps = read_steps(document, tables, environment)
+    strategy = tables.multi_step_reward_strategy or "mean"
+    least = _pass_rewards(document)
+    covered = {
+        "environment": environment.digest,
+        "steps": [step.digest for step in steps],
+        "strategy": strategy,
+        **_covered(least),
+    }
+    first = steps[0]
+    return Task(
+        name=directory.name,
+        digest=digest(covered),
+        instruction=first.instruction,
+        environment=environment,
+        verifier=first.verifier,
+        solution=first.solution if all(step.solution for step in steps) else None,
+        timeout=first.timeout,
+        steps=steps,
+        strategy=strategy,
+        metadata=_metadata(tables),
+        **least,
+    )
 
 
-def _solution_notes(directory: Path, table: schema.SolutionTable) -> Iterator[str]:
-    if not (directory / "solution/solve.sh").is_file():
-        yield "it has no reference solution (solution/solve.sh)"
-    elif missing := fill(table.env).missing:
+def _covered(least: Mapping[str, Any]) -> dict[str, Any]:
+    return {"pass_reward": least.get("pass_reward", 1.0)} | {k: v for k, v in least.items() if k == "pass_rewards"}
+
+
+def _solution_notes(directory: Path, tables: schema.TaskToml) -> Iterator[str]:
+    places = [f"{FOLDER}/{step.name}/solution" for step in tables.steps or ()] or ["solution"]
+    if lacking := [f"{place}/solve.sh" for place in places if not (directory / place / "solve.sh").is_file()]:
+        yield f"it has no reference solution ({', '.join(lacking)})"
+    elif missing := fill(tables.solution.env).missing:
         yield f"its reference solution needs variables of the host: {', '.join(missing)}"
 
 
-def _solution(directory: Path, tables: schema.TaskToml) -> Solution | None:
-    folder = directory / "solution"
-    if not (folder / "solve.sh").is_file() or fill(tables.solution.env).missing:
-        return None
-    env = fill(tables.solution.env).values
-    return Solution(path=folder, timeout=tables.agent.timeout_sec or 600.0, env=env)
-
-
-def _pass_reward(document: Document) -> float:
+def _pass_rewards(document: Document) -> dict[str, Any]:
+    """`pass_reward` or, when it is a table, `pass_rewards`: fields of the task, where they are set."""
     own = document.table.get("metadata", {}).get(OWN_TABLE, {})
     path = ("metadata", OWN_TABLE)
     if not isinstance(own, Mapping):
@@ -159,10 +128,19 @@ def _pass_reward(document: Document) -> float:
     for key in own:
         if key != "pass_reward":
             document.wrong(f"unknown key 'metadata.{OWN_TABLE}.{key}'", (*path, key), "known: pass_reward")
-    value = own.get("pass_reward", 1.0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        document.wrong("pass_reward must be a finite number", (*path, "pass_reward"))
-    return float(value)
+    if "pass_reward" not in own:
+        return {}
+    value = own["pass_reward"]
+    table = value if isinstance(value, Mapping) else {REWARD: value}
+    if not table or not all(_is_number(one) for one in table.values()):
+        document.wrong("pass_reward must be a finite number, or a table of them", (*path, "pass_reward"))
+    if isinstance(value, Mapping):
+        return {"pass_rewards": {name: float(one) for name, one in value.items()}}
+    return {"pass_reward": float(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _metadata(tables: schema.TaskToml) -> dict[str, str]:

@@ -6,7 +6,6 @@ Types are strict: a string is no number.  Keys that no schema knows are ignored,
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -24,12 +23,14 @@ _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _USER = r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$"
 _SIZE = r"^\d{1,9}(\.\d{1,9})?\s*[KMGkmg]?[Bb]?$"
 _ABSOLUTE = r"^/"
+_STEP = r"^\w[\w .-]*$"
 _LOOKS = {
     _VERSION: "a version such as '1.4'",
     _VARIABLE: "the name of a variable",
     _USER: "a user's name or number",
     _SIZE: "a size such as '2G' or '512M'",
     _ABSOLUTE: "an absolute path",
+    _STEP: "the name of a folder",
 }
 """What a text that breaks a pattern should have been."""
 
@@ -38,6 +39,8 @@ NetworkMode = Literal["public", "no-network", "allowlist"]
 Env = dict[Annotated[str, Field(pattern=_VARIABLE)], str]
 User = Annotated[str, Field(pattern=_USER)] | Annotated[int, Field(ge=0)]
 Size = Annotated[str, Field(pattern=_SIZE)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Command = Annotated[str, Field(min_length=1)]
 Version = Annotated[str, Field(pattern=_VERSION)]
 
 
@@ -70,17 +73,34 @@ class AgentTable(Table):
     allowed_hosts: list[str] | None = None
 
 
-class VerifierTable(Table):
-    """[verifier]: how the final state is graded."""
+class HealthcheckTable(Table):
+    """[environment.healthcheck]: what must succeed before work begins, by Docker's rules."""
 
-    timeout_sec: Seconds = 600.0
-    env: Env = {}
+    command: Command
+    interval_sec: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    timeout_sec: Seconds = 30.0
+    start_period_sec: Annotated[float, Field(ge=0, le=86_400)] = 0.0
+    start_interval_sec: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    retries: Annotated[int, Field(ge=1, le=10_000)] = 3
+
+
+class CollectTable(Table):
+    """[[verifier.collect]]: a command that is run before artifacts are taken."""
+
+    command: Command
+    service: str = "main"
+    timeout_sec: Seconds = 60.0
     user: User | None = None
-    network_mode: NetworkMode | None = None
-    allowed_hosts: list[str] | None = None
-    environment_mode: Literal["shared", "separate"] | None = None
-    environment: dict[str, Any] | None = None
-    collect: list[dict[str, Any]] = []
+
+
+class ArtifactTable(Table):
+    """One of `artifacts`, when it is more than a path."""
+
+    source: Annotated[str, Field(min_length=1)]
+    destination: str | None = None
+    """Where it lands on the host: not kept here."""
+    exclude: list[str] = []
+    service: str | None = None
 
 
 class EnvironmentTable(Table):
@@ -107,7 +127,36 @@ class EnvironmentTable(Table):
     workdir: Annotated[str, Field(pattern=_ABSOLUTE)] | None = None
     skills_dir: str | None = None
     mcp_servers: list[dict[str, Any]] = []
-    healthcheck: dict[str, Any] | None = None
+    healthcheck: HealthcheckTable | None = None
+
+
+class VerifierTable(Table):
+    """[verifier]: how the final state is graded."""
+
+    timeout_sec: Seconds = 600.0
+    env: Env = {}
+    user: User | None = None
+    network_mode: NetworkMode | None = None
+    allowed_hosts: list[str] | None = None
+    environment_mode: Literal["shared", "separate"] | None = None
+    environment: EnvironmentTable | None = None
+    collect: list[CollectTable] = []
+
+    @property
+    def separate(self) -> bool:
+        """Whether the grading happens in a container of its own."""
+        return self.environment_mode == "separate" or (self.environment is not None and self.environment_mode is None)
+
+
+class StepTable(Table):
+    """One of [[steps]]."""
+
+    name: Annotated[str, Field(pattern=_STEP, max_length=200)]
+    agent: AgentTable = AgentTable()
+    verifier: VerifierTable = VerifierTable()
+    min_reward: Finite | dict[str, Finite] | None = None
+    healthcheck: HealthcheckTable | None = None
+    artifacts: list[str | ArtifactTable] = []
 
 
 class SolutionTable(Table):
@@ -123,7 +172,7 @@ class TaskToml(Table):
     version: Version | None = None
     """The name of schema_version in schema 1.0."""
     source: str | None = None
-    artifacts: list[str | dict[str, Any]] = []
+    artifacts: list[str | ArtifactTable] = []
     multi_step_reward_strategy: Literal["mean", "final"] | None = None
     task: PackageTable | None = None
     metadata: dict[str, Any] = {}
@@ -131,7 +180,7 @@ class TaskToml(Table):
     verifier: VerifierTable = VerifierTable()
     environment: EnvironmentTable = EnvironmentTable()
     solution: SolutionTable = SolutionTable()
-    steps: list[dict[str, Any]] | None = None
+    steps: list[StepTable] | None = None
 
     @property
     def schema_number(self) -> tuple[int, int]:
@@ -166,8 +215,10 @@ def _unknown(document: Document, model: type[Table], table: Mapping[str, Any], p
         here = (*path, key)
         if field is None:
             yield _sentence(document, here, list(model.model_fields))
-        elif (inner := _table_type(field.annotation)) and isinstance(value, Mapping):
-            yield from _unknown(document, inner, value, here)
+        elif inner := _table_type(field.annotation):
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Mapping):
+                    yield from _unknown(document, inner, one, here)
 
 
 def _sentence(document: Document, path: tuple[str, ...], known: list[str]) -> str:
@@ -183,12 +234,13 @@ def _sentence(document: Document, path: tuple[str, ...], known: list[str]) -> st
 
 
 def _table_type(annotation: Any) -> type[Table] | None:
-    """The Table in an annotation such as `PackageTable | None`."""
-    options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
-    return next((one for one in options if isinstance(one, type) and issubclass(one, Table)), None)
+    """The Table in an annotation such as `PackageTable | None` or `list[str | ArtifactTable]`."""
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return annotation if issubclass(annotation, Table) else None
+    return next((found for one in typing.get_args(annotation) if (found := _table_type(one))), None)
 
 
 def _every_key(table: Any) -> set[str]:
     if isinstance(table, Mapping):
         return set(table) | {key for value in table.values() for key in _every_key(value)}
-    return set()
+    return {key for value in table for key in _every_key(value)} if isinstance(table, list) else set()

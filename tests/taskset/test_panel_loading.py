@@ -168,7 +168,7 @@ def test_checks_say_why_per_task(root: Path, make_task: MakeTask) -> None:
     folder = root / "tasksets/mine"
     assert check_panel("mine", root).ok
     make_task("alpha", folder=folder, toml="[agent]\ntimeout = 5\n")
-    make_task("beta", folder=folder, toml="[environment]\ngpus = 1\n[[steps]]\nname = 'a'\n")
+    make_task("beta", folder=folder, toml="[environment]\ngpus = 1\n[[environment.mcp_servers]]\nname = 'a'\n")
     make_task("gamma", folder=folder, files={"tests/test.sh": ""})
     (folder / "fix-one/task.toml").unlink()
     found = check_panel("mine", root)
@@ -181,7 +181,7 @@ def test_checks_say_why_per_task(root: Path, make_task: MakeTask) -> None:
         "fix-one": "error",
         "fix-two": "ok",
     }
-    assert by_name["beta"].reasons == ("it has 1 steps", "it needs a GPU")
+    assert by_name["beta"].reasons == ("it needs a GPU", "it needs MCP servers")
     assert "is empty" in by_name["gamma"].reasons[0]
     assert "task.toml is missing" in by_name["fix-one"].reasons[0]
     assert by_name["alpha"].notes == (

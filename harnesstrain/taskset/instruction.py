@@ -1,0 +1,25 @@
+"""An instruction as it is shown: the file's text without the canary lines that lead it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harnesstrain.core.errors import ConfigError
+from harnesstrain.taskset.document import read_text
+
+_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
+_BYTES = 1024 * 1024
+
+
+def read_instruction(path: Path) -> str:
+    """The text of an instruction.  Raises ConfigError: missing, unreadable, empty."""
+    lines = read_text(path, _BYTES).splitlines(keepends=True)
+    start = 0
+    if lines and _CANARY.fullmatch(lines[0].strip()):
+        while start < len(lines) and (_CANARY.fullmatch(lines[start].strip()) or not lines[start].strip()):
+            start += 1
+    text = "".join(lines[start:])
+    if not text.strip():
+        raise ConfigError(f"{path} is empty", hint="write what the task asks for")
+    return text
