@@ -48,7 +48,8 @@ class Source(Record):
     def folder(self, name: str) -> Path:
         """Where the data set of panel `name` lies once it was pulled."""
         key = digest([self.repository, self.commit, self.path, self.format])
-        return datasets() / f"{name}-{key[:12]}"
+        plain = re.sub(r"[^\w.-]", "_", name)
+        return datasets() / f"{plain}-{key[:12]}"
 
 
 def datasets() -> Path:

@@ -97,6 +97,26 @@ def oracle(
     )
 
 
+@app.command("pull")
+def pull(
+    what: Annotated[
+        str, typer.Argument(metavar="NAME|PATH|URL", help="A panel; a directory, archive or rows; a git URL.")
+    ],
+    origin: Annotated[str | None, typer.Option("--from", help="Take a panel's tasks from this PATH or URL.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="Where in it the tasks lie.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Call a data set without a panel so.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Pull again what is here.")] = False,
+    dry_run: opt.DryRun = False,
+    config: opt.Config = None,
+    json: opt.Json = False,
+) -> None:
+    """Bring a data set into the cache, checked by its digest.  Prints the directory of its tasks."""
+    from harnesstrain.cli.datasets import PullSpec, run_pull
+
+    spec = PullSpec(what=what, origin=origin, path=path, name=name, force=force, dry_run=dry_run, config=config)
+    run_pull(spec, as_json=json)
+
+
 @app.command("grade-log")
 def grade_log(
     rows: Annotated[Path, typer.Option("--rows", metavar="FILE", help="SWE-bench rows: JSON lines or Parquet.")],

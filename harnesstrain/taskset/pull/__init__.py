@@ -13,10 +13,11 @@ shelf.py     the data sets here: made whole or not at all, with a manifest
 from harnesstrain.taskset.pull.archives import is_archive, unpack
 from harnesstrain.taskset.pull.finding import Found, find_tasks
 from harnesstrain.taskset.pull.laying import Layout, inside
-from harnesstrain.taskset.pull.rows import rows_in, write_row
+from harnesstrain.taskset.pull.rows import PLACES, lay_rows, rows_in
 from harnesstrain.taskset.pull.shelf import Manifest, Placed, Shelf, Wanted, here
 
 __all__ = [
+    "PLACES",
     "Found",
     "Layout",
     "Manifest",
@@ -27,7 +28,7 @@ __all__ = [
     "here",
     "inside",
     "is_archive",
+    "lay_rows",
     "rows_in",
     "unpack",
-    "write_row",
 ]

@@ -7,12 +7,13 @@ Rows come from JSON lines, from tables that were read already (Parquet), or from
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harnesstrain.core.errors import ConfigError
 from harnesstrain.taskset.document import read_text
+from harnesstrain.taskset.pull.finding import Found
 from harnesstrain.taskset.pull.laying import inside
 from harnesstrain.taskset.swebench.rows import FAIL_TO_PASS, PASS_TO_PASS, Row, row_of, rows_of
 
@@ -22,9 +23,28 @@ PLACES = (ROW, "tests/config.json")
 MAX_BYTES = 64 << 20
 
 
-def rows_in(folder: Path) -> dict[str, Row]:
-    """The rows of a directory by instance id, sorted.  Raises ConfigError."""
-    return rows_of(_tables(folder), str(folder))
+def rows_in(root: Path, path: str = "") -> dict[str, Row]:
+    """The rows of the first directory that has any, by instance id: `path` below `root`, `root`, one below it.
+
+    Raises ConfigError.
+    """
+    for folder in (root / path, root, *sorted(one for one in root.iterdir() if one.is_dir())):
+        if folder.is_dir() and (tables := list(_tables(folder))):
+            return rows_of(tables, str(folder))
+    raise ConfigError(f"there are no rows in {root}", hint="a row is ID/row.json or ID/tests/config.json")
+
+
+def lay_rows(rows: Mapping[str, Row], wanted: Sequence[str], folder: Path, origin: str) -> Found:
+    """Write rows into `folder`, one directory each; `wanted`: their ids, all when empty.  Raises ConfigError."""
+    names = tuple(wanted) or tuple(rows)
+    missing = [name for name in names if name not in rows]
+    if missing:
+        shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+        msg = f"{len(missing)} of {len(names)} rows are not in {origin}: {shown}"
+        raise ConfigError(msg, hint="take the rows of the published data set")
+    for name in names:
+        write_row(folder, rows[name])
+    return Found(folder, names)
 
 
 def read_row(path: Path) -> Row:

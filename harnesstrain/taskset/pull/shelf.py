@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harnesstrain.core.errors import ConfigError, HtError, Prerequisite
+from harnesstrain.core.errors import Busy, ConfigError, Prerequisite
 from harnesstrain.core.records.base import Record
 from harnesstrain.taskset.content import digest_directory
 from harnesstrain.taskset.pull.finding import Found
@@ -105,7 +105,7 @@ class Shelf:
     def put(self, part: Path, found: Found, wanted: Wanted) -> Placed:
         """Copy tasks into a data set, checked.  `part`: a workplace.
 
-        Raises ConfigError (a task that no sandbox would be given, another digest), Prerequisite (no room).
+        Raises ConfigError (a task that no sandbox would be given, another digest), Prerequisite (no room), Busy.
         """
         tasks = part / "made" / TASKS
         tasks.mkdir(parents=True)
@@ -117,8 +117,6 @@ class Shelf:
                 if digest_directory(tasks / name) != digests[name]:
                     raise ConfigError(f"{found.folder / name} changed while it was copied", hint="run it again")
         except (OSError, shutil.Error) as error:
-            if isinstance(error, HtError):
-                raise
             why = getattr(error, "strerror", None) or str(error)[:200]
             raise Prerequisite(f"cannot copy the tasks: {why}", hint="make room on the disk, then rerun") from None
         whole = digest_tasks(digests)
@@ -135,8 +133,12 @@ class Shelf:
             bytes=found.bytes,
         )
         to = wanted.folder or self.root / f"{wanted.name}-{whole[:12]}"
-        (part / "made" / MANIFEST).write_text(made.model_dump_json(indent=1), encoding="utf-8")
-        _replace(part / "made", to, part / "before")
+        try:
+            (part / "made" / MANIFEST).write_text(made.model_dump_json(indent=1), encoding="utf-8")
+            _replace(part / "made", to, part / "before")
+        except OSError as error:
+            msg = f"cannot place the data set at {to}: {error.strerror}"
+            raise Busy(msg, hint="another pull of it may be running; run it again") from None
         return Placed(to, made)
 
 

@@ -1,0 +1,259 @@
+"""What `ht tasks pull` does: the tasks of a panel, or of any directory, archive or repository, into the user's cache.
+
+Sizes are said first.  A data set is placed whole or not at all; what its panel file pins is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from harnesstrain.cli import output
+from harnesstrain.cli.grading import load_rows
+from harnesstrain.cli.session import settings_for
+from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.records.base import Record
+from harnesstrain.harness.fetching import Snapshot, fetch, is_address
+from harnesstrain.taskset import panel_names
+from harnesstrain.taskset.panelfile import PanelFile
+from harnesstrain.taskset.panels import find_panel_file
+from harnesstrain.taskset.pull import (
+    PLACES,
+    Found,
+    Layout,
+    Manifest,
+    Shelf,
+    Wanted,
+    find_tasks,
+    here,
+    is_archive,
+    lay_rows,
+    rows_in,
+    unpack,
+)
+from harnesstrain.taskset.source import TASKS, Source
+
+_AT = re.compile(r"(.+)@([0-9a-f]{40})")
+_ROWS = (".jsonl", ".parquet")
+
+
+class PullSpec(Record):
+    """The command's options."""
+
+    what: str
+    origin: str | None = None
+    """Where to take a panel's tasks from instead of its repository."""
+    path: str | None = None
+    name: str | None = None
+    force: bool = False
+    dry_run: bool = False
+    config: Path | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to bring, and from where."""
+
+    name: str
+    place: str
+    """A directory, an archive, a file of rows, or the address of a repository."""
+    names: tuple[str, ...] = ()
+    """The tasks wanted; empty: all."""
+    source: Source | None = None
+    """What the panel file says."""
+    path: str = ""
+    commit: str | None = None
+
+    @property
+    def rows(self) -> bool:
+        """Whether the tasks are rows."""
+        return self.place.endswith(_ROWS) or (self.source is not None and self.source.format == "swe-bench")
+
+    def wanted(self, commit: str | None) -> Wanted:
+        """What goes onto the shelf."""
+        return Wanted(
+            name=self.name,
+            origin=self.place,
+            commit=commit,
+            digest=self.source.digest if self.source else None,
+            folder=self.source.folder(self.name) if self.source else None,
+        )
+
+
+def run_pull(spec: PullSpec, *, as_json: bool) -> None:
+    """Do it; prints the directory of the tasks."""
+    request = request_of(spec)
+    placed = request.source.folder(request.name) if request.source else None
+    manifest = here(placed) if placed is not None and not spec.force else None
+    if placed is not None and manifest is not None:
+        output.say(f"here already: {summary(manifest)}")
+        tell(placed, manifest, as_json=as_json)
+    elif spec.dry_run:
+        plan(request, as_json=as_json)
+    else:
+        bring(request, as_json=as_json)
+
+
+def request_of(spec: PullSpec) -> Request:
+    """What the command's words ask for.  Raises NotFound, UsageError, ConfigError."""
+    root = settings_for(config=spec.config).root
+    panel = find_panel_file(spec.what, root)
+    if panel is not None:
+        return _of_panel(spec, panel)
+    if spec.origin is not None:
+        raise _unknown(spec.what, root, "--from belongs to a panel; ")
+    address = _AT.fullmatch(spec.what) or _AT.fullmatch(f"{spec.what}@{'0' * 40}")
+    assert address is not None
+    commit = None if address[2] == "0" * 40 else address[2]
+    place = address[1] if is_address(address[1]) else spec.what
+    if not is_address(place):
+        if not Path(place).exists():
+            raise _unknown(spec.what, root)
+        place, commit = str(Path(place).resolve()), None
+    name = spec.name or re.sub(r"\.(git|zip|jsonl|parquet|tar(\.\w+)?|tgz)$", "", place.rstrip("/").rpartition("/")[2])
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise UsageError(f"'{name}' is no name of a data set", hint="give one: --name NAME")
+    return Request(name=name, place=place, path=spec.path or "", commit=commit)
+
+
+def _of_panel(spec: PullSpec, panel: PanelFile) -> Request:
+    if panel.published is None:
+        msg = f"the tasks of panel '{panel.name}' are not pulled: they lie in '{panel.source}'"
+        raise UsageError(msg, hint=f"`ht tasks list {spec.what}` shows them")
+    if spec.name is not None:
+        raise UsageError("--name is for data sets without a panel", hint="the panel's own name is used")
+    source = panel.published
+    place = spec.origin or source.repository
+    if not is_address(place):
+        if not Path(place).exists():
+            raise NotFound(f"there is no {place}", hint="--from takes a directory, an archive, rows or an address")
+        place = str(Path(place).resolve())
+    return Request(
+        name=panel.name,
+        place=place,
+        names=panel.names,
+        source=source,
+        path=source.path if spec.path is None else spec.path,
+        commit=source.commit,
+    )
+
+
+def _unknown(what: str, root: Path, why: str = "") -> NotFound:
+    close = get_close_matches(what, panel_names(root), n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known panels: {', '.join(panel_names(root))}"
+    return NotFound(f"'{what}' is no panel, directory, archive or address", hint=why + hint)
+
+
+def plan(request: Request, *, as_json: bool) -> None:
+    """Say what would be brought; fetches and writes nothing."""
+    tasks, size = len(request.names) or None, request.source.bytes if request.source else None
+    if Path(request.place).is_dir() and not request.rows:
+        found = find_tasks(Path(request.place), request.path, request.names)
+        tasks, size = len(found.names), found.bytes
+    elif Path(request.place).is_file():
+        size = Path(request.place).stat().st_size
+    body = {
+        "name": request.name,
+        "origin": request.place,
+        "commit": request.commit,
+        "tasks": tasks,
+        "bytes": size,
+        "images": request.source.images if request.source else None,
+        "folder": str(request.source.folder(request.name)) if request.source else None,
+    }
+    if as_json:
+        output.emit("plan", body)
+        return
+    at = f" at {request.commit[:12]}" if request.commit and is_address(request.place) else ""
+    output.data(f"{request.name}: {sizes(tasks, size, request.source)}, from {request.place}{at}")
+
+
+def bring(request: Request, *, as_json: bool) -> None:
+    """Bring it."""
+    shelf = Shelf()
+    if request.source is not None and request.source.bytes:
+        shelf.need(2 * request.source.bytes)
+    with shelf.workplace() as part, _origin(request, part, shelf) as (found, commit):
+        output.say(f"{request.name}: {sizes(len(found.names), found.bytes, request.source)}")
+        shelf.need(found.bytes)
+        placed = shelf.put(part, found, request.wanted(commit))
+    output.say(f"pulled {summary(placed.manifest)}")
+    if request.source is not None and request.source.digest is None:
+        output.say("note: the panel file pins no digest; the commit pins the files, a copy is taken on trust")
+    tell(placed.folder, placed.manifest, as_json=as_json)
+
+
+@contextmanager
+def _origin(request: Request, part: Path, shelf: Shelf) -> Iterator[tuple[Found, str | None]]:
+    """The tasks, as files on this machine, and the commit they are of."""
+    place = Path(request.place)
+    if is_address(request.place):
+        at = f" at {request.commit[:12]}" if request.commit else ""
+        output.say(f"fetching {request.place}{at}")
+        snapshot = fetch(request.place, request.commit, shelf.root / ".fetched")
+        _export(snapshot, request, part / "fetched", shelf)
+        yield _found(request, part / "fetched", part), snapshot.commit
+        snapshot.discard()
+    elif place.is_dir():
+        yield _found(request, place, part), None
+    elif is_archive(place):
+        shelf.need(place.stat().st_size)
+        output.say(f"unpacking {place}")
+        unpack(place, part / "unpacked")
+        yield _found(request, part / "unpacked", part), None
+    elif request.rows:
+        yield lay_rows(load_rows(place), request.names, part / "rows", request.place), None
+    else:
+        raise UsageError(f"{place} is no archive", hint="tar (gz, bz2, xz), zip, JSON lines or Parquet")
+
+
+def _found(request: Request, root: Path, part: Path) -> Found:
+    if request.rows:
+        return lay_rows(rows_in(root, request.path), request.names, part / "rows", request.place)
+    return find_tasks(root, request.path, request.names)
+
+
+def _export(snapshot: Snapshot, request: Request, target: Path, shelf: Shelf) -> None:
+    """Write the files of a commit that may be part of a task."""
+    prefix = f"{request.path}/" if request.path else ""
+    names = frozenset(request.names)
+    kept = {
+        path: size
+        for path, size in snapshot.sizes().items()
+        if path.startswith(prefix)
+        and (not names or path.removeprefix(prefix).partition("/")[0] in names)
+        and (not request.rows or path.endswith(PLACES))
+    }
+    shelf.need(2 * sum(kept.values()))
+    layout = Layout(target, request.place)
+    for blob in snapshot.blobs(list(kept)):
+        if blob.link:
+            layout.link(blob.path, blob.data.decode("utf-8", "surrogateescape"))
+        else:
+            layout.file(blob.path, [blob.data], executable=blob.executable)
+    layout.finish()
+
+
+def sizes(tasks: int | None, size: int | None, source: Source | None) -> str:
+    """How much it is, for people."""
+    disk = f"{size / 1e6:.1f} MB on disk" if size is not None else "size known once it is fetched"
+    images = (source.images if source else None) or "known once they are built: `ht tasks prebuild -n`"
+    return f"{tasks if tasks is not None else 'all'} tasks, {disk}; images: {images}"
+
+
+def summary(manifest: Manifest) -> str:
+    """A data set in one line."""
+    at = f" at {manifest.commit[:12]}" if manifest.commit else ""
+    return f"{manifest.name}: {len(manifest.tasks)} tasks from {manifest.origin}{at}, digest {manifest.digest[:12]}…"
+
+
+def tell(folder: Path, manifest: Manifest, *, as_json: bool) -> None:
+    """The directory of the tasks on stdout."""
+    if as_json:
+        output.emit("dataset", {"path": str(folder / TASKS), **manifest.model_dump(mode="json")})
+    else:
+        output.data(str(folder / TASKS))
