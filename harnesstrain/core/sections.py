@@ -136,6 +136,8 @@ class SandboxSection(Section):
     """What commands can reach: `none` or `host`."""
     scrub: Path | None = setting(None, measured=False, env="HT_SCRUB")
     """A file with scrub rules of your own (TOML).  They join in comparisons after the shipped ones."""
+    archives: Path | None = setting(None, measured=False, env="HT_SANDBOX_ARCHIVES")
+    """A directory of images as files, loaded instead of pulled: `debian_12-slim.tar` for `debian:12-slim`."""
     allow_unisolated: bool = setting(False, measured=False, env="HT_ALLOW_UNISOLATED")
     """Accept a sandbox or a jail that cannot isolate.  Every record and report says so."""
     memory_mb: int | None = setting(None, measured=True, env="HT_MEMORY_MB", ge=16)

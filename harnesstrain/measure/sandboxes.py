@@ -17,7 +17,7 @@ def open_for(settings: Settings) -> Sandbox:
 
     Raises Prerequisite (it cannot be had here), Unsupported (it does not isolate, and that was not accepted).
     """
-    sandbox = open_sandbox(settings.sandbox.kind, network=settings.sandbox.network)
+    sandbox = open_sandbox(settings.sandbox.kind, network=settings.sandbox.network, archives=settings.sandbox.archives)
     can = sandbox.capabilities()
     if can.isolated or settings.sandbox.allow_unisolated:
         return sandbox

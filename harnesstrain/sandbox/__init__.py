@@ -12,7 +12,7 @@ rootfs.py      the root filesystem of local
 layers.py      sealed layers on disk, locks
 docker.py      containers of a Docker engine
 engine.py      finding the engine, its limits, the stream to a container
-images.py      a task's Dockerfile built once per content
+images.py      a task's Dockerfile built once per content; pulling.py: images that are fetched
 process.py     a temporary directory, not isolated
 session.py     what their sessions have in common
 wire.py        the driver's side of the agent's protocol

@@ -63,8 +63,11 @@ class DockerSandbox:
         docker_host: str | None = None,
         cache_dir: Path | None = None,
         build_network: str | None = None,
+        archives: Path | None = None,
     ) -> None:
         """`docker_host`: the engine's address, else Docker's own variables; `build_network`: for RUN instructions.
+
+        `archives`: directory of images as files, for what the engine lacks.
 
         Raises Prerequisite when no engine answers, or it would drop limits.
         """
@@ -72,7 +75,7 @@ class DockerSandbox:
         self._client = connect(docker_host)
         self._info = self._client.info()
         cache = cache_dir or user_cache_path("harnesstrain")
-        self._images = Images(self._client, cache / LOCKS, build_network)
+        self._images = Images(self._client, cache / LOCKS, build_network, archives)
         self._files = _PinFiles(cache / "pins", self._client)
         self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._turn = itertools.count()

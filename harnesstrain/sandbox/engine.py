@@ -16,7 +16,7 @@ from harnesstrain.core.errors import Prerequisite, SandboxFailure
 ANSWERS_WITHIN = 60
 """Seconds for one answer of the engine."""
 PROBE_WITHIN = 5
-SAID = 2000
+LAST_WORDS = 2000
 CHUNK = 1 << 16
 
 
@@ -37,7 +37,7 @@ def connect(host: str | None, within: int = ANSWERS_WITHIN) -> Any:
         client = docker.DockerClient(**found, timeout=within)
         info = client.info()
     except (DockerException, OSError) as error:
-        raise _missing(where, _first_line(error)) from None
+        raise _missing(where, said(error)) from None
     for name, what in (("MemoryLimit", "memory"), ("PidsLimit", "processes")):
         if not info.get(name):
             client.close()
@@ -81,7 +81,7 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException, OSError) as error:
-        raise SandboxFailure(f"{doing}: {_first_line(error)}", hint="`docker info` shows the engine's state") from error
+        raise SandboxFailure(f"{doing}: {said(error)}", hint="`docker info` shows the engine's state") from error
 
 
 def owner_labels() -> dict[str, str]:
@@ -112,7 +112,8 @@ def _boot() -> str:
     return socket.gethostname()
 
 
-def _first_line(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """What an exception of the client, or the engine through it, says: one line."""
     text = str(getattr(error, "explanation", None) or error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 
@@ -165,7 +166,7 @@ class SocketChannel:
             if kind == 1:
                 out += data
             else:
-                self._said = (self._said + data)[-SAID:]
+                self._said = (self._said + data)[-LAST_WORDS:]
             at += 8 + size
         del self._wire[:at]
         return bytes(out)

@@ -20,18 +20,20 @@ def open_sandbox(
     network: str = "none",
     cache_dir: Path | None = None,
     docker_host: str | None = None,
+    archives: Path | None = None,
     **options: Any,
 ) -> Sandbox:
     """The sandbox `kind`: auto, local, docker, process, a registered name, or module:Class.
 
-    `network`: none or host; `cache_dir`: where built layers are kept; `docker_host`: address of the engine.  Each kind
-    takes what it knows of these; further `options` are its own.  Raises UsageError, NotFound, Prerequisite.
+    `network`: none or host; `cache_dir`: where built layers are kept; `docker_host`: address of the engine; `archives`:
+    directory of images as files.  Each kind takes what it knows of these; further `options` are its own.
+    Raises UsageError, NotFound, Prerequisite.
     """
     if network not in ("none", "host"):
         raise UsageError(f"no network mode '{network}'", hint="use none or host")
     name = best_kind(docker_host) if kind == AUTO else kind
     made = registry.load("sandboxes", name)
-    common = {"network": network, "cache_dir": cache_dir, "docker_host": docker_host}
+    common = {"network": network, "cache_dir": cache_dir, "docker_host": docker_host, "archives": archives}
     known = inspect.signature(made).parameters
     try:
         sandbox: Sandbox = made(**{key: value for key, value in common.items() if key in known}, **options)

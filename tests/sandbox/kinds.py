@@ -6,6 +6,7 @@ import os
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def _why_no_image(kind: str, tag: str, host: str) -> str | None:
     return made.stderr.strip() or f"exit {made.returncode}" if made.returncode else None
 
 
-def docker(cache: Path, *, image: str = SMALL, **options: str) -> DockerSandbox:
+def docker(cache: Path, *, image: str = SMALL, **options: Any) -> DockerSandbox:
     """The docker sandbox with a test image, or a skip that says why not."""
     host = docker_host()
     if host is None:
