@@ -15,6 +15,7 @@ certifying.py  what `ht certify` does for each part
 serving.py     what `ht serve-llm` says
 pulling.py     progress of `ht model pull`
 datasets.py    what `ht tasks pull` does
+prebuilding.py what `ht tasks prebuild` does
 tasks.py       what `ht tasks` says
 exporting.py   what `ht export` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`

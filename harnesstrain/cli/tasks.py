@@ -27,6 +27,7 @@ class OracleSpec(Record):
     panel: str | None
     split: str | None
     include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
     noop: bool
     jobs: int | None
     config: Path | None
@@ -69,7 +70,7 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     """Run it, print a line a task.  Raises Unmeasurable when a task could not be graded."""
     settings = settings_for(config=spec.config, given=list(spec.given))
     split = None if spec.split == "all" else spec.split
-    loaded = load_panel(spec.panel or settings.panel.chosen, settings.root).select(split, spec.include)
+    loaded = load_panel(spec.panel or settings.panel.chosen, settings.root).select(split, spec.include, spec.exclude)
     exits.STOP.drains = True
     sandbox = open_for(settings)
     lines: list[Line] = []

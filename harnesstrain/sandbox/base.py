@@ -60,6 +60,9 @@ class Session(Protocol):
     def put(self, source: Path, target: str) -> None:
         """Upload the directory `source` as `target`, discarding what was there.  Raises FileFault, ConfigError."""
 
+    def lay(self, source: Path, target: str) -> None:
+        """Upload what the directory `source` holds into `target`, over what is there.  Raises FileFault, ConfigError."""
+
     def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
         """Download the directory or file `source`, read as root, as `target` of this machine, which must not exist.
 
@@ -120,3 +123,11 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """End every open session."""
+
+
+@runtime_checkable
+class KeepsBuilds(Protocol):
+    """A sandbox that keeps what `prepare` made, and can say so."""
+
+    def built(self, environment: Environment) -> int | None:
+        """Bytes on the disk of what `open` needs; None: `prepare` has work to do.  Builds nothing."""

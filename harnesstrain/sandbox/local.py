@@ -106,6 +106,14 @@ class LocalSandbox:
         self.check(environment)
         self._layers_of(environment)
 
+    def built(self, environment: Environment) -> int | None:
+        """Bytes of the task's layer; the base, which all tasks share, is not counted."""
+        base = self.layers.find(self._base_key())
+        if base is None or environment.context is None or not self._recipe(environment).steps:
+            return None if base is None else 0
+        layer = self.layers.find(self._layer_key(environment, environment.context))
+        return None if layer is None else sum(path.lstat().st_size for path in layer.rglob("*") if path.is_file())
+
     def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> LocalSession:
         """Start an environment, or go on from the state `at`, exactly as the session that was sealed would."""
         self.check(environment)
@@ -174,16 +182,21 @@ class LocalSandbox:
         return recipe
 
     def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:
-        base_digest = digest([rootfs.identity(), self.owner])
-        base = self.layers.obtain(base_digest, self._build_base) / "fs"
+        base = self.layers.obtain(self._base_key(), self._build_base) / "fs"
         recipe = self._recipe(environment)
         facts = {"workdir": recipe.workdir, "env": dict(recipe.env), "user": recipe.user}
         if environment.context is None or not recipe.steps:
             return [base], facts
-        content = environment.digest or digest_tree(environment.context)
-        key = digest([base_digest, content, pins.VERSION, BUILDER, self.network])
+        key = self._layer_key(environment, environment.context)
         layer = self.layers.obtain(key, lambda part: self._build(part, base, recipe, environment))
         return [layer / "fs", base], facts
+
+    def _base_key(self) -> str:
+        return digest([rootfs.identity(), self.owner])
+
+    def _layer_key(self, environment: Environment, context: Path) -> str:
+        content = environment.digest or digest_tree(context)
+        return digest([self._base_key(), content, pins.VERSION, BUILDER, self.network])
 
     def _build_base(self, part: Path) -> dict[str, Any]:
         rootfs.generate(part / "fs")

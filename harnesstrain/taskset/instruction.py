@@ -14,12 +14,17 @@ _BYTES = 1024 * 1024
 
 def read_instruction(path: Path) -> str:
     """The text of an instruction.  Raises ConfigError: missing, unreadable, empty."""
-    lines = read_text(path, _BYTES).splitlines(keepends=True)
+    text = without_canary(read_text(path, _BYTES))
+    if not text.strip():
+        raise ConfigError(f"{path} is empty", hint="write what the task asks for")
+    return text
+
+
+def without_canary(text: str) -> str:
+    """A text without the canary lines that lead it, and the blank lines after them."""
+    lines = text.splitlines(keepends=True)
     start = 0
     if lines and _CANARY.fullmatch(lines[0].strip()):
         while start < len(lines) and (_CANARY.fullmatch(lines[start].strip()) or not lines[start].strip()):
             start += 1
-    text = "".join(lines[start:])
-    if not text.strip():
-        raise ConfigError(f"{path} is empty", hint="write what the task asks for")
-    return text
+    return "".join(lines[start:])

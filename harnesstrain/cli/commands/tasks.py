@@ -8,14 +8,18 @@ from typing import Annotated
 import typer
 
 from harnesstrain.cli import options as opt
+from harnesstrain.cli.commands.tasks_ready import prebuild, pull
 
-app = typer.Typer(help="Tasks and panels: list, check, oracle, grade-log.", no_args_is_help=True, rich_markup_mode=None)
-PanelName = Annotated[str | None, typer.Argument(metavar="[PANEL]", help="Panel name, panel file or task directory.")]
+app = typer.Typer(
+    help="Tasks and panels: list, check, oracle, pull, prebuild, grade-log.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("list")
 def list_tasks(
-    panel: PanelName = None, split: opt.Split = None, config: opt.Config = None, json: opt.Json = False
+    panel: opt.PanelName = None, split: opt.Split = None, config: opt.Config = None, json: opt.Json = False
 ) -> None:
     """The tasks of a panel: name, split, difficulty, digest."""
     from harnesstrain.cli import output
@@ -36,7 +40,7 @@ def list_tasks(
 
 @app.command("check")
 def check(
-    panel: PanelName = None,
+    panel: opt.PanelName = None,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
     given: opt.Set = None,
@@ -69,9 +73,10 @@ def check(
 
 @app.command("oracle")
 def oracle(
-    panel: PanelName = None,
+    panel: opt.PanelName = None,
     split: opt.Split = None,
-    include: Annotated[list[str] | None, typer.Option("--include", help="Glob of task names.")] = None,
+    include: opt.Include = None,
+    exclude: opt.Exclude = None,
     noop: Annotated[bool, typer.Option("--noop", help="Do nothing instead: no task may be solved.")] = False,
     jobs: opt.Jobs = None,
     exit_code: opt.ExitCode = False,
@@ -87,6 +92,7 @@ def oracle(
             panel=panel,
             split=split,
             include=tuple(include or ()),
+            exclude=tuple(exclude or ()),
             noop=noop,
             jobs=jobs,
             config=config,
@@ -97,24 +103,8 @@ def oracle(
     )
 
 
-@app.command("pull")
-def pull(
-    what: Annotated[
-        str, typer.Argument(metavar="NAME|PATH|URL", help="A panel; a directory, archive or rows; a git URL.")
-    ],
-    origin: Annotated[str | None, typer.Option("--from", help="Take a panel's tasks from this PATH or URL.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="Where in it the tasks lie.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Call a data set without a panel so.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Pull again what is here.")] = False,
-    dry_run: opt.DryRun = False,
-    config: opt.Config = None,
-    json: opt.Json = False,
-) -> None:
-    """Bring a data set into the cache, checked by its digest.  Prints the directory of its tasks."""
-    from harnesstrain.cli.datasets import PullSpec, run_pull
-
-    spec = PullSpec(what=what, origin=origin, path=path, name=name, force=force, dry_run=dry_run, config=config)
-    run_pull(spec, as_json=json)
+app.command("pull")(pull)
+app.command("prebuild")(prebuild)
 
 
 @app.command("grade-log")

@@ -6,7 +6,6 @@ setting that can change what an agent meets or what a grade says.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from harnesstrain.core.records.task import Environment, Solution, Task, Verifier
 from harnesstrain.taskset.base import Inspected
 from harnesstrain.taskset.content import digest_directory
 from harnesstrain.taskset.document import read_text
+from harnesstrain.taskset.instruction import without_canary
 from harnesstrain.taskset.terminalbench import keystrokes
 from harnesstrain.taskset.terminalbench.compose import Client, read_client
 from harnesstrain.taskset.terminalbench.taskfile import TaskYaml, read_task
@@ -25,7 +25,6 @@ from harnesstrain.taskset.terminalbench.yamlfile import load, read_yaml
 TASK = "task.yaml"
 COMPOSE = "docker-compose.yaml"
 _SCRIPT_BYTES = 16 * 1024 * 1024
-_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class TerminalBenchFormat:
 
 
 def _task(name: str, tables: TaskYaml, client: Client, parts: Parts) -> Task:
-    instruction = _without_canary(tables.instruction)
+    instruction = without_canary(tables.instruction)
     environment = _environment(client, parts)
     verifier = _verifier(tables, parts)
     timeout = tables.max_agent_timeout_sec
@@ -150,14 +149,6 @@ def _notes(directory: Path, tables: TaskYaml, client: Client, solution: _Solutio
     if client.dockerfile is not None and (named := copied_by_name(directory / client.dockerfile)):
         found.append(f"its Dockerfile copies {', '.join(sorted(named))} to where the harness can read it")
     return found
-
-
-def _without_canary(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    start = 0
-    while start < len(lines) and _CANARY.fullmatch(lines[start].strip()):
-        start += 1
-    return "".join(lines[start:]) if start < len(lines) else text
 
 
 def _metadata(tables: TaskYaml) -> dict[str, str]:
