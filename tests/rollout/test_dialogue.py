@@ -26,7 +26,8 @@ def test_the_view_of_the_task_names_no_task_and_no_verifier(workbench: Workbench
     bench = workbench.bench(budgets=Budgets(steps=7, tokens=500, time=60), sampling=Sampling(max_tokens=40))
     finished = workbench.solve(
         f"{SAY}t = ep.task\nsaid([t.instruction, t.workdir, t.model, t.context_length])\n"
-        "b = t.budgets\nsaid([b.steps, b.tokens, b.seconds, b.max_tokens])\nsaid(sorted(n for n in dir(t) if n[0] != '_'))",
+        "b = t.budgets\nsaid([b.steps, b.tokens, b.seconds, b.max_tokens])\n"
+        "said([name for name in dir(t) if name[0] != '_'])",
         bench,
     )
     view, budgets, names = notes(finished)
