@@ -398,7 +398,7 @@ class _Conversations:
         marks: list[Any] = []
         with self._lock:
             for handle, known in reversed(list(self._known.items())):
-                if len(marks) < len(known) <= len(messages) and all(map(_same, known, messages)):
+                if len(marks) < len(known) <= len(messages) and _all_same(known, messages[: len(known)]):
                     best, marks = handle, known
         added = messages[len(marks) :]
         return ({"prefix": best, "append": added} if best else messages), [*marks, *map(_mark, added)]
@@ -424,8 +424,11 @@ def _mark(message: Mapping[str, Any]) -> Any:
         return json.dumps(message, sort_keys=True)
 
 
-def _same(mark: Any, message: Mapping[str, Any]) -> bool:
-    return bool(mark == (json.dumps(message, sort_keys=True) if isinstance(mark, str) else message))
+def _all_same(marks: list[Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    return marks == messages or all(
+        mark == (json.dumps(message, sort_keys=True) if isinstance(mark, str) else message)
+        for mark, message in zip(marks, messages)  # noqa: B905 (Python 3.8)
+    )
 
 
 def _copy(value: Any) -> Any:
