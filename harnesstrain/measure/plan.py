@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
@@ -28,7 +29,7 @@ class Plan(Record):
     done: int
     """Cells that have their result."""
     missing: tuple[Wanted, ...]
-    """In execution order: the order asked for, else panel order within a seed, seeds one after another."""
+    """In execution order: the order asked for, else seeds one after another, within one the longest first."""
 
 
 def plan(
@@ -40,13 +41,15 @@ def plan(
     retry_infra: bool = False,
     only: Collection[str] | None = None,
     order: Sequence[Cell] = (),
+    spans: Mapping[str, float] | None = None,
 ) -> Plan:
     """Compare the cells `tasks x seeds` with the rollouts there are.
 
     A cell is done when its newest attempt is scorable, or when its attempts are used up: 1 + `retries`, or a second one
     that drifted.
     `retry_infra` gives every unscorable cell one attempt more.  `only` narrows to some tasks.  `order` names cells that
-    come first, in this order.
+    come first, in this order.  Without it `spans` counts, seconds by task: the longest first, so that none is left
+    running alone at the end; a task of unknown length might be that one, and goes before all.
     """
     attempts = list(rollouts)
     newest = {(rollout.task, rollout.seed): rollout for rollout in latest_attempts(attempts)}
@@ -62,6 +65,10 @@ def plan(
             again = drifted < 2 if last.outcome is Outcome.FORKED else last.attempt - drifted <= retries
             if retry_infra or again:
                 missing.append(Wanted(task=task, seed=seed, attempt=last.attempt + 1, thorough=drifted > 0))
-    place = {(cell.task, cell.seed): index for index, cell in enumerate(order)}
-    missing.sort(key=lambda wanted: place.get((wanted.task, wanted.seed), len(place)))
+    if order:
+        place = {(cell.task, cell.seed): index for index, cell in enumerate(order)}
+        missing.sort(key=lambda wanted: place.get((wanted.task, wanted.seed), len(place)))
+    elif spans:
+        turn = {seed: index for index, seed in enumerate(seeds)}
+        missing.sort(key=lambda wanted: (turn[wanted.seed], -spans.get(wanted.task, math.inf)))
     return Plan(cells=len(cells), done=len(cells) - len(missing), missing=tuple(missing))

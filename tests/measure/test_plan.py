@@ -63,3 +63,20 @@ def test_a_drift_has_one_attempt_more_whatever_the_retries() -> None:
     assert names(plan(["a"], [1], [first, failed], retries=0)) == []
     assert names(plan(["a"], [1], [first, failed], retries=1)) == [("a", 1, 3)]
     assert plan(["a"], [1], [first, failed], retries=1).missing[0].thorough
+
+
+def test_the_longest_come_first_and_the_unknown_before_them() -> None:
+    found = plan(["short", "long", "new", "middle"], [1, 2], [], retries=0, spans={"short": 1, "long": 9, "middle": 5})
+    assert [wanted.task for wanted in found.missing] == ["new", "long", "middle", "short"] * 2
+    assert [wanted.seed for wanted in found.missing] == [1] * 4 + [2] * 4
+
+
+def test_equally_long_ones_keep_the_panels_order() -> None:
+    found = plan(["b", "a", "c"], [1], [], retries=0, spans={"a": 2, "b": 2, "c": 2})
+    assert [wanted.task for wanted in found.missing] == ["b", "a", "c"]
+
+
+def test_an_order_that_was_asked_for_is_kept() -> None:
+    order = [Cell(task="short", seed=1)]
+    found = plan(["long", "short"], [1], [], retries=0, order=order, spans={"short": 1, "long": 9})
+    assert [wanted.task for wanted in found.missing] == ["short", "long"]

@@ -153,3 +153,20 @@ def test_devices_open_once_and_close(project: Make) -> None:
         context.close()
         with pytest.raises(HtError):
             devices.bench.model.complete(LlmRequest(messages=({"role": "user", "content": "x"},)))
+
+
+def test_what_took_longest_before_starts_first(project: Make) -> None:
+    seen = Seen()
+    with opened(project(), Bus(seen)) as context:
+        commit = context.repo.head()
+        first = evaluate.run(context, EvaluateSpec(commit=commit, jobs=1, max_tokens=1))
+        for number, task in enumerate(("two", "three", "one")):
+            left = evaluate.run(context, EvaluateSpec(commit=commit, include=(task,), fresh=str(number)))
+            (rollout,) = context.store.rollouts(left.run)
+            changed = rollout.model_copy(update={"attempt": 2, "id": f"{number}" * 64, "recorded_time": 10.0 + number})
+            context.store.commit_rollout(changed, None)
+        seen.events.clear()
+        evaluate.run(context, EvaluateSpec(commit=commit, jobs=1, fresh="again"))
+        started = [event.data["task"] for event in seen.events if event.kind == "rollout.started"]
+        assert started == ["one", "three", "two"]
+        assert first.done == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.registry import load as plugin
@@ -32,7 +33,7 @@ def run(context: Context, spec: EvaluateSpec, criterion: Criterion | None = None
 
 
 def _measure(context: Context, spec: EvaluateSpec, identified: Identified, stops: Early | None) -> Evaluated:
-    todo = _plan(context, spec, identified, stops)
+    todo = _plan(context, spec, identified, stops, None if stops is not None else _spans(context, identified))
     driven = Driven(executed=0, stopped=False)
     context.bus.emit(
         "run.started",
@@ -100,7 +101,13 @@ def _complete(context: Context, identified: Identified, against: str | None) -> 
         context.store.complete_run(identified.run.id)
 
 
-def _plan(context: Context, spec: EvaluateSpec, identified: Identified, stops: Early | None = None) -> Plan:
+def _plan(
+    context: Context,
+    spec: EvaluateSpec,
+    identified: Identified,
+    stops: Early | None = None,
+    spans: Mapping[str, float] | None = None,
+) -> Plan:
     return plan(
         list(identified.tasks),
         identified.run.seeds,
@@ -108,6 +115,7 @@ def _plan(context: Context, spec: EvaluateSpec, identified: Identified, stops: E
         retries=context.settings.measure.retries,
         retry_infra=spec.retry_infra,
         order=stops.order if stops is not None else (),
+        spans=spans,
     )
 
 
@@ -137,6 +145,15 @@ def _drive(context: Context, spec: EvaluateSpec, identified: Identified, todo: P
             return driver.drive(todo, executor, jobs, decided=stops.decided if stops is not None else None)
         finally:
             executor.close()
+
+
+def _spans(context: Context, identified: Identified) -> dict[str, float]:
+    """Mean recorded seconds of past rollouts, by task."""
+    names = {task.digest: name for name, task in identified.tasks.items()}
+    taken: dict[str, list[float]] = {}
+    for rollout in _past(context, identified):
+        taken.setdefault(names[rollout.task_digest], []).append(rollout.recorded_time)
+    return {name: statistics.fmean(times) for name, times in taken.items()}
 
 
 def _past(context: Context, identified: Identified) -> list[Rollout]:
