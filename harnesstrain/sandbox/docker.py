@@ -127,6 +127,11 @@ class DockerSandbox:
         self.check(environment)
         self._images.obtain(environment)
 
+    def built(self, environment: Environment) -> int | None:
+        """Bytes of the image, the layers that it shares with others included."""
+        found = self._images.known(environment)
+        return None if found is None else int(found.get("Size") or 0)
+
     def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> DockerSession:
         """Start a container."""
         if at is not None:

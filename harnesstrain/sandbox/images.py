@@ -87,6 +87,12 @@ class Images:
                 self._known[key] = found["Id"]
         return found
 
+    def known(self, environment: Environment) -> dict[str, Any] | None:
+        """What the engine says about the environment's image; None where it is not there.  Fetches nothing."""
+        if environment.context is None:
+            return self._find(environment.image) if environment.image else None
+        return self._find(self.tag(Recipe(environment.context)))
+
     def named(self, name: str) -> dict[str, Any]:
         """What the engine says about an image, fetched if it is not there.  Raises SandboxFailure."""
         found = self._find(name)

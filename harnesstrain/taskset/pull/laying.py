@@ -78,6 +78,8 @@ class Layout:
             try:
                 self._made(path.parent)
                 path.symlink_to(target)
+            except FileExistsError:
+                raise self._wrong(f"has {name} as a link and as something else") from None
             except OSError as error:
                 raise self._disk(error) from None
         root = self._root.resolve()
