@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from harnesstrain.core.digests import digest_bytes
@@ -27,6 +28,8 @@ class Action:
     spec: dict[str, Any]
     data: bytes = b""
     """run: stdin; write: content."""
+    doing: Callable[[Session], RunResult] | None = field(default=None, compare=False, repr=False)
+    """What the driver does itself; None: what `spec` says."""
 
     @functools.cached_property
     def digest(self) -> str:
@@ -36,7 +39,7 @@ class Action:
     @property
     def command(self) -> str:
         """What scrub rules see as the command."""
-        return str(self.spec.get("command") or f"{self.kind.value} {self.spec.get('path')}")
+        return str(self.spec.get("command") or f"{self.kind.value} {self.spec.get('path') or self.spec.get('step')}")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ def perform(session: Session, action: Action, seconds: float) -> Acted:
 
     Raises SandboxFailure when the sandbox goes away.
     """
+    if action.doing is not None:
+        return Acted(action.doing(session))
     if action.kind is StepKind.RUN:
         stdin = action.data if action.spec["stdin"] is not None else None
         command, cwd = action.spec["command"], action.spec["cwd"]

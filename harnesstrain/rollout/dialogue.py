@@ -56,12 +56,13 @@ NOTE_LIMIT = 65_536
 class Dialogue:
     """One conversation with one harness, and everything that was exchanged in it."""
 
-    def __init__(self, cell: Cell, bench: Bench, place: Surroundings) -> None:
+    def __init__(self, cell: Cell, bench: Bench, place: Surroundings, recorder: Recorder | None = None) -> None:
+        """`recorder`: that of the dialogues before, where a task has several steps."""
         self._cell = cell
         self._bench = bench
         self._place = place
         self.meter = Meter(bench.regime.budgets, cell.task.timeout)
-        self.recorder = Recorder()
+        self.recorder = recorder or Recorder()
         self.conversations = Conversations()
         self.submitted = False
         self.over: Reason | None = None

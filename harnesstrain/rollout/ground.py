@@ -16,6 +16,7 @@ from harnesstrain.rollout.action import Acted, Action, asked, perform
 from harnesstrain.rollout.chain import Chain, Link, states
 from harnesstrain.rollout.drift import compare, compare_states
 from harnesstrain.rollout.keeping import Keeping, worth
+from harnesstrain.rollout.opening import opened
 from harnesstrain.sandbox.base import Sandbox, Session
 
 
@@ -66,7 +67,7 @@ class Ground:
             self._start_at(kept, links)
         if self._session is None:
             self.opened += 1
-            self._session = _opened(self._sandbox, self._environment, self._limits)
+            self._session = _opened_twice(self._sandbox, self._environment, self._limits)
         repeated = links[self._reached :]
         for link in repeated:
             if self._abandoned:
@@ -91,6 +92,12 @@ class Ground:
     def keep(self) -> None:
         """Keep the state reached, if that is worth it."""
         self._keep(self._chain.links[-1])
+
+    def secure(self) -> None:
+        """Keep the state reached, whatever that costs, if it can be kept: work goes on from it."""
+        links = self._chain.links
+        if self._keeps and links and links[-1].clean and self._session is not None:
+            self._session.seal(links[-1].state)
 
     def spoil(self) -> None:
         """What was executed last is not part of the chain: the session is of no use any more."""
@@ -163,11 +170,11 @@ class Ground:
         self._keeping.tried(time.monotonic() - began)
 
 
-def _opened(sandbox: Sandbox, environment: Environment, limits: Limits) -> Session:
+def _opened_twice(sandbox: Sandbox, environment: Environment, limits: Limits) -> Session:
     """The environment as it is at the start.  A start that fails is tried once more."""
     try:
-        return sandbox.open(environment, limits=limits)
+        return opened(sandbox, environment, limits)
     except Unsupported:
         raise
     except SandboxFailure:
-        return sandbox.open(environment, limits=limits)
+        return opened(sandbox, environment, limits)

@@ -19,11 +19,14 @@ from harnesstrain.core.errors import InfraFailure
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.rollout import Source
 from harnesstrain.core.records.sandbox import RunResult
+from harnesstrain.core.records.task import Task
 from harnesstrain.rollout import grading
-from harnesstrain.rollout.action import Action, asked
+from harnesstrain.rollout.action import Acted, Action, asked
 from harnesstrain.rollout.bench import Bench, Cell
 from harnesstrain.rollout.chain import WORKDIR, Chain, current, cut_key, entry_of, start_key
 from harnesstrain.rollout.ground import Ground
+from harnesstrain.rollout.staging import between as grade_between
+from harnesstrain.rollout.staging import result_of, verify
 from harnesstrain.sandbox.base import Session
 
 T = TypeVar("T")
@@ -114,6 +117,7 @@ class Place:
         """Answer one action.  `step`: index of its step; `remaining`: recorded seconds the episode has left.
 
         An action that takes longer than `remaining` is cut, whether its time is known from a record or spent now.
+        One of the driver's own does not count among the cached.
         Raises Drifted, SandboxFailure.
         """
         key = self._chain.next(action)
@@ -128,7 +132,7 @@ class Place:
 
         entry = self._once(key, self._steps is not None, make) if remaining > 0 else None
         if source is Source.CACHE:
-            self.cached += 1
+            self.cached += action.doing is None
             if entry is None or cut(action, entry.result, remaining):
                 return Done(None, source)
             self._chain.add(step, action, entry)
@@ -142,7 +146,34 @@ class Place:
 
         Raises Drifted, SandboxFailure, VerifierFailure.
         """
-        key = digest({"verifier": self._task.verifier.digest, "state": self._chain.key})
+        graded = self._grade(self._task)
+        with self._gate:
+            self._over = True
+        return graded
+
+    def grade_step(self, step: int, number: int, *, last: bool) -> Graded:
+        """Grade step `number` of the task in the state after every action.  `step`: index of the step that records it.
+
+        Unless it is the `last` that is graded, work goes on: in the very state, where grading happened in a fork, else
+        in the one that grading left.  Raises as `grade`.
+        """
+        graded = self._grade(self._task.at(number), between=not last)
+        if last:
+            with self._gate:
+                self._over = True
+        elif self._bench.sandbox.capabilities().forks:
+            if not graded.cached:
+                self._ground.spoil()
+        else:
+            action = verify(self._bench.sandbox, self._task, number)
+            link = self._chain.add(step, action, entry_of(action, Acted(result_of(graded.entry))))
+            if not graded.cached:
+                self._ground.advance(link)
+        return graded
+
+    def _grade(self, task: Task, *, between: bool = False) -> Graded:
+        """`task`: with the verifier that grades; `between`: work goes on after it."""
+        key = digest({"verifier": task.verifier.digest, "state": self._chain.key})
         cached = True
 
         def make() -> GradeEntry:
@@ -150,15 +181,13 @@ class Place:
             entry = self._grades.get(key) if self._grades is not None and self._bench.cache_read else None
             if entry is None:
                 cached = False
-                entry = self._judge()
+                entry = self._judge(task, between=between)
                 if self._grades is not None and self._bench.cache_write:
                     self._grades.put(key, entry)
             return entry
 
         entry = self._once(key, self._grades is not None, make)
         assert entry is not None
-        with self._gate:
-            self._over = True
         return Graded(entry, cached)
 
     def prepare(self) -> None:
@@ -231,10 +260,13 @@ class Place:
                 writes.put(cut_key(key, remaining), entry)
             return None, self._ground.source
 
-    def _judge(self) -> GradeEntry:
+    def _judge(self, task: Task, *, between: bool) -> GradeEntry:
         with self._ready() as session:
+            if between:
+                self._ground.secure()
+                return grade_between(self._bench.sandbox, session, task)
             try:
-                return GradeEntry(grade=grading.grade(self._bench.sandbox, session, self._task))
+                return GradeEntry(grade=grading.grade(self._bench.sandbox, session, task))
             except grading.Ungradable as broken:
                 return GradeEntry(grade=None, ungradable=broken.message)
 

@@ -83,6 +83,11 @@ class AgentSession:
             raise FileFault("EINVAL", target, "not an absolute path below the root")
         self.agent.put(target, tree.entries(source))
 
+    def lay(self, source: Path, target: str) -> None:
+        """Upload what `source` holds into the directory `target`.  Raises FileFault, ConfigError."""
+        self._writable()
+        self.agent.put(self.path(target), tree.entries(source), replace=False)
+
     def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
         """Download the directory or file `source` as `target`, which must not exist.  Raises FileFault."""
         landing = Landing(target)

@@ -58,6 +58,10 @@ class StepKind(StrEnum):
     WRITE = "write"
     NOTE = "note"
     SUBMIT = "submit"
+    STAGE = "stage"
+    """The driver's own: the environment is made ready for one of several steps of a task."""
+    VERIFY = "verify"
+    """The driver's own: a step of a task is graded before the next one begins."""
 
 
 class Source(StrEnum):
