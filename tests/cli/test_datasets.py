@@ -1,0 +1,170 @@
+"""`ht tasks pull` and `ht tasks prebuild`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import parsed
+from tests.project import Project
+
+Make = Callable[..., Project]
+PANEL = """[panel]
+name = "bench"
+train = ["one"]
+holdout = ["two"]
+
+[source]
+repository = "{repository}"
+commit = "{commit}"
+path = "tasks"
+"""
+
+
+@pytest.fixture
+def made(project: Make, tmp_path: Path) -> Project:
+    """A project with a panel whose tasks are published in its own repository, and a cache of its own."""
+    project_ = project()
+    made = Project(project_.root, project_.cache, {"XDG_CACHE_HOME": str(tmp_path / "own")})
+    head = made.git("rev-parse", "HEAD")
+    (made.root / "tasksets").mkdir()
+    text = PANEL.format(repository=f"file://{made.root}", commit=head)
+    (made.root / "tasksets/bench.toml").write_text(text)
+    return made
+
+
+def pinned(made: Project, digest: str) -> None:
+    """Pin a digest in the panel file."""
+    file = made.root / "tasksets/bench.toml"
+    file.write_text(file.read_text() + f'digest = "{digest}"\n')
+
+
+def test_a_panel_is_pulled_and_then_known(made: Project) -> None:
+    before = made.ht("tasks", "list", "bench")
+    assert before.code == 6
+    assert before.err.splitlines()[0] == "error: the 2 tasks of panel 'bench' were not pulled yet"
+    assert "`ht tasks pull bench`" in before.err
+
+    plan = made.ht("tasks", "pull", "bench", "-n")
+    assert plan.code == 0 and plan.out.startswith("bench: 2 tasks, ")
+    assert not (Path(made.env["XDG_CACHE_HOME"]) / "harnesstrain/datasets").exists(), "a dry run writes nothing"
+
+    pulled = made.ht("tasks", "pull", "bench")
+    assert pulled.code == 0, pulled.err
+    assert sorted(path.name for path in Path(pulled.out.strip()).iterdir()) == ["one", "two"]
+    assert "2 tasks, 0.0 MB on disk" in pulled.err
+    assert [line.split()[:2] for line in made.ht("tasks", "list", "bench").lines] == [
+        ["one", "train"],
+        ["two", "holdout"],
+    ]
+    again = made.ht("tasks", "pull", "bench")
+    assert again.out == pulled.out and "here already" in again.err
+
+
+def test_the_same_data_set_however_it_comes(made: Project, tmp_path: Path) -> None:
+    git = parsed(made.ht("tasks", "pull", "bench", "--json"))
+    assert git["commit"] == made.git("rev-parse", "HEAD")
+    pinned(made, git["digest"])
+    with tarfile.open(tmp_path / "set.tar.gz", "w:gz") as tar:
+        tar.add(made.root / "tasks", "set-1.0/tasks")
+    for origin in (made.root, made.root / "tasks", tmp_path / "set.tar.gz", f"file://{made.root}"):
+        found = parsed(made.ht("tasks", "pull", "bench", "--force", "--from", str(origin), "--json"))
+        assert found["digest"] == git["digest"], origin
+        assert found["path"] == git["path"]
+
+
+def test_what_is_not_the_data_set_is_refused_and_nothing_is_placed(made: Project, tmp_path: Path) -> None:
+    pinned(made, "0" * 64)
+    refused = made.ht("tasks", "pull", "bench")
+    assert refused.code == 2
+    assert "is not data set 'bench'" in refused.err and "hint: 000000000000… is expected" in refused.err
+    assert made.ht("tasks", "list", "bench").code == 6
+    shutil.copytree(made.root / "tasks", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/two")
+    missing = made.ht("tasks", "pull", "bench", "--from", str(tmp_path / "copy"))
+    assert missing.code == 2 and "1 of 2 tasks are not in" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("nothing",), "'nothing' is no panel, directory, archive or address"),
+        (("benck",), "did you mean 'bench'?"),
+        (("tiny", "--from", "x"), "--from belongs to a panel"),
+        (("bench", "--from", "nowhere"), "there is no nowhere"),
+        (("bench", "--name", "x"), "--name is for data sets without a panel"),
+        (("quick",), "are not pulled: they lie in 'quick'"),
+        (("check.py",), "is no archive"),
+        (("rules.jsonl",), "rules.jsonl:1: no repo"),
+        (("agent",), "there are no tasks in"),
+        (("file:///nowhere/x.git",), "cannot fetch"),
+    ],
+)
+def test_what_cannot_be_pulled(made: Project, args: tuple[str, ...], message: str) -> None:
+    ran = made.ht("tasks", "pull", *args)
+    assert ran.code in (2, 6)
+    assert ran.out == ""
+    assert message in ran.err
+    assert "hint: " in ran.err and "Traceback" not in ran.err
+
+
+def test_a_directory_without_a_panel(made: Project) -> None:
+    pulled = made.ht("tasks", "pull", "tasks", "--name", "mine")
+    assert pulled.code == 0, pulled.err
+    assert "3 of 3 tasks can be measured" in made.ht("tasks", "check", pulled.out.strip()).err
+    head = made.git("rev-parse", "HEAD")
+    by_address = made.ht("tasks", "pull", f"file://{made.root}@{head}", "--name", "mine")
+    assert by_address.out == pulled.out, "the same tasks are the same data set"
+
+
+def test_rows_of_swe_bench(made: Project, tmp_path: Path) -> None:
+    row = {"repo": "o/n", "instance_id": "o__n-1", "FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "instance_id": "o__n-2"}) + "\n")
+    panel = made.root / "tasksets/bench.toml"
+    text = panel.read_text().replace('"one"', '"o__n-1"').replace('"two"', '"o__n-2"')
+    panel.write_text(text + 'format = "swe-bench"\n')
+    pulled = parsed(made.ht("tasks", "pull", "bench", "--from", str(tmp_path / "rows.jsonl"), "--json"))
+    assert list(pulled["tasks"]) == ["o__n-1", "o__n-2"]
+    assert json.loads((Path(pulled["path"]) / "o__n-1/row.json").read_text())["FAIL_TO_PASS"] == ["t"]
+
+
+def test_a_pull_that_was_killed_leaves_no_data_set(made: Project) -> None:
+    for name in range(200):
+        shutil.copytree(made.root / "tasks/one", made.root / f"many/task-{name}")
+    shelf = Path(made.env["XDG_CACHE_HOME"]) / "harnesstrain/datasets"
+    started = made.start("tasks", "pull", "many")
+    while started.poll() is None and not list(shelf.glob(".part-*/made/tasks/task-1*")):
+        time.sleep(0.01)
+    started.kill()
+    started.communicate()
+    whole = [path for path in shelf.glob("many-*") if not (path / "pulled.json").is_file()]
+    assert whole == []
+    assert made.ht("tasks", "pull", "many").code == 0
+
+
+def test_environments_are_built_before_a_run(made: Project) -> None:
+    plan = made.ht("tasks", "prebuild", "-n", "--include", "o*")
+    assert (plan.code, plan.lines) == (0, ["to-build        one"])
+    built = parsed(made.ht("tasks", "prebuild", "--exclude", "three", "--json"))
+    assert [(line["result"], line["tasks"]) for line in built["items"]] == [("built", 2)], "one environment, two tasks"
+    here = made.ht("tasks", "prebuild", "--split", "train")
+    assert here.code == 0 and here.out.startswith("here            one  0.0 MB, 3 tasks")
+
+
+def test_environments_that_cannot_be_built_are_named(made: Project) -> None:
+    (made.root / "tasks/two/environment/Dockerfile").write_text("FROM python:3.11-slim\nRUN exit 3\n")
+    (made.root / "tasks/three/environment/Dockerfile").write_text("FROM python:3.11-slim\nVOLUME /x\n")
+    ran = made.ht("tasks", "prebuild")
+    assert ran.code == 4
+    assert {line.split()[1]: line.split()[0] for line in ran.lines} == {
+        "one": "built",
+        "two": "infra_sandbox",
+        "three": "unsupported",
+    }
+    assert "cannot be built: two" in ran.err
