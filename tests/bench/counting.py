@@ -1,4 +1,4 @@
-"""The scripted model with other ways to count tokens: the embedded engine's tokenizer, or none that reads the prompt."""
+"""The scripted model with other ways to count tokens: the embedded engine's tokenizer, or a mere glance."""
 
 from __future__ import annotations
 
