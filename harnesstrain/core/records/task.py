@@ -91,6 +91,9 @@ class Verifier(Record):
     parser: str = Field(default="", exclude=True)
     """Reads the results from what the verifier printed, into `/logs/verifier/run-tests.txt`; empty: it writes a
     reward itself."""
+    expected: Path | None = Field(default=None, exclude=True)
+    """What changed in the working directory is graded, in a fresh environment, against this file, which no sandbox
+    gets (host path); `parser` names how.  None: the final state is graded."""
     collect: tuple[Collect, ...] = Field(default=(), exclude=True)
     """Run in the final state, in order, before anything else."""
     environment: Environment | None = Field(default=None, exclude=True)
