@@ -17,6 +17,7 @@ drift.py         an action executed again that gives something else than its rec
 dialogue.py      answers the harness until it submits, ends or has spent a budget
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
+changes.py       where the answer is a change of a checkout: a patch, evaluated in a fresh environment
 reexecution.py   a recorded action chain again, in a fresh environment
 playback.py      a recorded rollout again for its harness: the same requests and actions?
 evidence.py      what is kept of two outputs that differ

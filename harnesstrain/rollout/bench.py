@@ -14,6 +14,7 @@ from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Task
 from harnesstrain.harness.process import HarnessLimits
 from harnesstrain.llm.cached import CachedModel
+from harnesstrain.rollout.changes import Starts
 from harnesstrain.rollout.flights import Flights
 from harnesstrain.sandbox.base import Sandbox
 
@@ -43,6 +44,8 @@ class Bench:
     """Whether actions and grades are recorded, and states kept."""
     flights: Flights = field(default_factory=Flights)
     """Actions and grades that are being made, so that equal ones are made once."""
+    starts: Starts = field(default_factory=Starts)
+    """What the checkouts of tasks start from."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ sandbox, after every process that was left in it was ended.  Whatever was at /te
 first.  Nothing runs any more when the reward is read: what the graded code left behind cannot write it.
 
 A verifier may have an environment of its own: then nothing of the final state reaches it but the declared artifacts.
+Where the answer is a change of a checkout, nothing reaches it but a patch (changes.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from harnesstrain.core.records.sandbox import Grade
 from harnesstrain.core.records.task import Task, Verifier
 from harnesstrain.core.rewards import parse_reward
 from harnesstrain.rollout.carrying import carry
+from harnesstrain.rollout.changes import Shared, Unusable, grade_change
 from harnesstrain.rollout.opening import opened
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 
@@ -33,12 +35,19 @@ class Ungradable(PolicyFailure):
     """The submitted state itself prevents grading: its shell, its tools or its disk are broken.  It is not passed."""
 
 
-def grade(sandbox: Sandbox, session: Session, task: Task) -> Grade:
+def grade(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None = None) -> Grade:
     """Grade the state of `session`.  `reward` is finite; `duration` in seconds.
+
+    `shared`: what the gradings of a run have in common, where the answer is a change.
 
     Raises VerifierFailure when the verifier gave no grade, Ungradable when the state is to blame for that,
     SandboxFailure when the sandbox went away.
     """
+    if task.verifier.expected is not None:
+        try:
+            return grade_change(sandbox, session, task, shared)
+        except Unusable as why:
+            raise Ungradable(f"the submitted state cannot be graded: {why}") from why
     if sandbox.capabilities().forks:
         place = session.fork()
         try:

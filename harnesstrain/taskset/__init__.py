@@ -19,7 +19,8 @@ pull/         data sets brought into the user's cache, whole and checked
 checking.py   check_panel: each task ok, unsupported or in error, and why
 limits.py     what a task may ask for, and what is asked in vain
 templates.py  ${VAR:-default} in a task.toml
-swebench/     SWE-bench: rows, environment facts, grades from logs
+swebench/     SWE-bench: rows → Task, environment facts, changes as patches, grades from logs
+unfolded.py   the folder of laid-out tasks in the cache
 terminalbench/ the older Terminal-Bench task directory → Task, and its five parsers
 """
 

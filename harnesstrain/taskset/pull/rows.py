@@ -15,7 +15,7 @@ from harnesstrain.core.errors import ConfigError
 from harnesstrain.taskset.document import read_text
 from harnesstrain.taskset.pull.finding import Found
 from harnesstrain.taskset.pull.laying import inside
-from harnesstrain.taskset.swebench.rows import FAIL_TO_PASS, PASS_TO_PASS, Row, row_of, rows_of
+from harnesstrain.taskset.swebench.rows import Row, row_bytes, rows_of
 
 ROW = "row.json"
 """The row of an instance, in its directory."""
@@ -47,11 +47,6 @@ def lay_rows(rows: Mapping[str, Row], wanted: Sequence[str], folder: Path, origi
     return Found(folder, names)
 
 
-def read_row(path: Path) -> Row:
-    """One row.json.  Raises ConfigError."""
-    return row_of(_table(path), str(path))
-
-
 def write_row(folder: Path, row: Row) -> int:
     """Write a row as `<folder>/<instance_id>/row.json`; returns bytes.
 
@@ -59,9 +54,7 @@ def write_row(folder: Path, row: Row) -> int:
     """
     if inside(row.instance_id) != row.instance_id or "/" in row.instance_id:
         raise ConfigError(f"'{row.instance_id}' is no name of a directory", hint="take the published rows")
-    found = row.model_dump(mode="json", exclude={"fail_to_pass", "pass_to_pass"})
-    found |= {FAIL_TO_PASS: list(row.fail_to_pass), PASS_TO_PASS: list(row.pass_to_pass)}
-    data = json.dumps(found, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
+    data = row_bytes(row)
     directory = folder / row.instance_id
     directory.mkdir(parents=True)
     (directory / ROW).write_bytes(data)

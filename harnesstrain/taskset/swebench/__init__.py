@@ -13,6 +13,8 @@ parsers.py   logs of the twelve Python repositories → results by test id
 django.py    Django's runner
 verdict.py   grade_log: a Row and a log → Verdict
 infra.py     signs of broken infrastructure
+format.py    SweBenchFormat: a directory with a row.json → Task
+unfold.py    its files laid out as a sandbox takes them, in the user's cache
 """
 
 from harnesstrain.taskset.swebench.patches import Patch, patch_of

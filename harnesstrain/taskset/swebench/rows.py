@@ -29,6 +29,7 @@ _TEXTS = (
     "created_at",
     "environment_setup_commit",
     "difficulty",
+    "image",
 )
 _HINT = "rows are JSON objects with repo, instance_id, FAIL_TO_PASS and PASS_TO_PASS, one a line"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -54,6 +55,8 @@ class Row(Record):
     created_at: str = ""
     environment_setup_commit: str = ""
     difficulty: str = ""
+    image: str = ""
+    """Name of the image to work in; empty: the published one of the instance."""
     fail_to_pass: tuple[str, ...]
     """Tests that the change must make pass."""
     pass_to_pass: tuple[str, ...]
@@ -91,6 +94,23 @@ def rows_of(tables: Iterable[Mapping[str, Any]], origin: str) -> dict[str, Row]:
     if not found:
         raise ConfigError(f"{origin} has no rows", hint=_HINT)
     return found
+
+
+def read_row(path: Path) -> Row:
+    """The one row of a JSON file.  Raises ConfigError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", hint="check the file") from None
+    return row_of(_decoded(data.removeprefix(_BOM), str(path)), str(path))
+
+
+def row_bytes(row: Row) -> bytes:
+    """A row as `read_row` reads it: JSON, the lists of tests as lists; no image is named where there is none."""
+    left_out = {"fail_to_pass", "pass_to_pass"} | (set() if row.image else {"image"})
+    found = row.model_dump(mode="json", exclude=left_out)
+    found |= {FAIL_TO_PASS: list(row.fail_to_pass), PASS_TO_PASS: list(row.pass_to_pass)}
+    return json.dumps(found, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def row_of(table: Any, place: str) -> Row:

@@ -7,11 +7,9 @@ parts lie in the user's cache, in a folder named by the content they were made f
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import ConfigError, Prerequisite
 from harnesstrain.core.leftovers import is_leftover
 from harnesstrain.taskset.content import digest_directory
+from harnesstrain.taskset.unfolded import swept, touch
 
 VERSION = 1
 """Of the layout: another one is another folder."""
@@ -41,9 +40,6 @@ exit $code
 
 HIDDEN = ("task.yaml", "docker-compose.yaml", "solution.sh", "solution.yaml", RUN_TESTS, "tests")
 """What no build context gets unless the Dockerfile names it."""
-
-UNUSED_DAYS = 30
-"""Parts that nobody loaded for so long are removed."""
 
 _COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(.*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -73,7 +69,7 @@ def unfold(directory: Path, dockerfile: str | None, solution: str | None) -> Par
             named = error.filename or folder
             msg = f"the task cannot be laid out in {folder}: {named}: {error.strerror}"
             raise Prerequisite(msg, hint="make room there, or set XDG_CACHE_HOME to another place") from None
-    _touch(place)
+    touch(place)
     return Parts(
         environment=place / "environment" if dockerfile is not None else None,
         tests=place / "tests",
@@ -97,7 +93,7 @@ def _folder() -> Path:
 
 def _make(directory: Path, dockerfile: str | None, solution: str | None, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(place.parent)
+    swept(place.parent)
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=place.parent))
     try:
         if dockerfile is not None:
@@ -135,19 +131,3 @@ def _copy(source: Path, target: Path, without: frozenset[str] = frozenset()) -> 
 def _script(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
     path.chmod(0o755)
-
-
-def _touch(place: Path) -> None:
-    try:
-        os.utime(place)
-    except OSError:  # a cache that can only be read
-        return
-
-
-def _sweep(folder: Path) -> None:
-    """Remove parts that nobody uses: those of an ended process after a day, others after UNUSED_DAYS."""
-    now = time.time()
-    for path in folder.iterdir():
-        age = now - path.lstat().st_mtime
-        if age > (1 if path.name.startswith(".part-") else UNUSED_DAYS) * 86_400:
-            shutil.rmtree(path, ignore_errors=True)
