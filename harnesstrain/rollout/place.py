@@ -24,6 +24,7 @@ from harnesstrain.rollout import grading
 from harnesstrain.rollout.action import Acted, Action, asked
 from harnesstrain.rollout.bench import Bench, Cell
 from harnesstrain.rollout.chain import WORKDIR, Chain, current, cut_key, entry_of, start_key
+from harnesstrain.rollout.changes import Recall, Shared
 from harnesstrain.rollout.ground import Ground
 from harnesstrain.rollout.staging import between as grade_between
 from harnesstrain.rollout.staging import result_of, verify
@@ -176,19 +177,39 @@ class Place:
         key = digest({"verifier": task.verifier.digest, "state": self._chain.key})
         cached = True
 
-        def make() -> GradeEntry:
+        def judge() -> GradeEntry:
             nonlocal cached
+            cached = False
+            return self._judge(task, recall, between=between)
+
+        def recall(change: str, evaluate: Callable[[], GradeEntry]) -> GradeEntry:
+            nonlocal cached
+
+            def evaluated() -> GradeEntry:
+                nonlocal cached
+                cached = False
+                return evaluate()
+
+            cached = True
+            return self._graded(digest({"change": change, "start": self._chain.start}), evaluated)
+
+        entry = self._graded(key, judge)
+        return Graded(entry, cached)
+
+    def _graded(self, key: str, make: Callable[[], GradeEntry]) -> GradeEntry:
+        """The grade of a key: from the cache, else made and kept there."""
+
+        def found() -> GradeEntry:
             entry = self._grades.get(key) if self._grades is not None and self._bench.cache_read else None
             if entry is None:
-                cached = False
-                entry = self._judge(task, between=between)
+                entry = make()
                 if self._grades is not None and self._bench.cache_write:
                     self._grades.put(key, entry)
             return entry
 
-        entry = self._once(key, self._grades is not None, make)
+        entry = self._once(key, self._grades is not None, found)
         assert entry is not None
-        return Graded(entry, cached)
+        return entry
 
     def prepare(self) -> None:
         """The real environment will probably be needed: open it, in the state reached, in the background.
@@ -260,13 +281,14 @@ class Place:
                 writes.put(cut_key(key, remaining), entry)
             return None, self._ground.source
 
-    def _judge(self, task: Task, *, between: bool) -> GradeEntry:
+    def _judge(self, task: Task, recall: Recall, *, between: bool) -> GradeEntry:
         with self._ready() as session:
             if between:
                 self._ground.secure()
                 return grade_between(self._bench.sandbox, session, task)
+            shared = Shared(self._bench.limits, self._bench.starts, recall)
             try:
-                return GradeEntry(grade=grading.grade(self._bench.sandbox, session, task))
+                return GradeEntry(grade=grading.grade(self._bench.sandbox, session, task, shared))
             except grading.Ungradable as broken:
                 return GradeEntry(grade=None, ungradable=broken.message)
 
