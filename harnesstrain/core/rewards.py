@@ -27,7 +27,7 @@ def parse_reward(txt: bytes | None, json_: bytes | None) -> Grade:
 
     `reward.json` is a flat object of finite numbers or booleans and wins over `reward.txt`, which holds one number.
     The reward of an object is its `reward` key, else its only value, else its smallest: solved means every
-    sub-reward passes.  Raises VerifierFailure.
+    sub-reward passes.  Raises VerifierFailure; `missing` in its `extra`: there is no file at all.
     """
     if json_ is not None:
         rewards = _object(_text("reward.json", json_))
@@ -35,7 +35,9 @@ def parse_reward(txt: bytes | None, json_: bytes | None) -> Grade:
     if txt is not None:
         return Grade(reward=_number(_text("reward.txt", txt)))
     raise VerifierFailure(
-        "the verifier wrote no reward", hint="tests/test.sh must write /logs/verifier/reward.txt or reward.json"
+        "the verifier wrote no reward",
+        hint="tests/test.sh must write /logs/verifier/reward.txt or reward.json",
+        missing=True,
     )
 
 
