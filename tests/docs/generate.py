@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 GROUPS = {
     "model": ("pull", "list", "verify"),
-    "tasks": ("list", "check", "oracle", "grade-log"),
+    "tasks": ("list", "check", "oracle", "pull", "prebuild", "grade-log"),
     "harness": ("check",),
     "cache": ("stats", "gc", "bump", "export"),
     "db": ("check", "upgrade"),
