@@ -89,6 +89,12 @@ class Session(Protocol):
         None where it cannot be had.
         """
 
+    def changed(self) -> tuple[str, ...] | None:
+        """Absolute paths of what is new, changed or gone, against the environment's own; directories may be among them.
+
+        Seen from outside: nothing in the sandbox is asked.  None where it cannot be had.
+        """
+
     def close(self) -> None:
         """End everything in it and leave nothing behind.  Safe to call twice."""
 

@@ -122,6 +122,21 @@ class LocalSession(AgentSession):
         except OSError:
             return None
 
+    def changed(self) -> tuple[str, ...] | None:
+        """Paths of everything that the changes hold.  None for a fork, or where they cannot be seen."""
+        root = self._confinement.root
+        if self._closed or root is None or root.heir_of:
+            return None
+        try:
+            changes = self.stage / "changes/fs"
+            paths: list[str] = []
+            for folder, folders, files in os.walk(changes, onerror=_raised):
+                place = Path("/", Path(folder).relative_to(changes)).as_posix().rstrip("/")
+                paths += [f"{place}/{name}" for name in (*folders, *files)]
+        except OSError:
+            return None
+        return tuple(paths)
+
     @property
     def stage(self) -> Path:
         """Where this process sees the directory of the launcher's mounts.  Raises OSError."""
@@ -133,3 +148,7 @@ class LocalSession(AgentSession):
                 raise OSError(f"process {self.launcher} shows no changes")
             self._stage = place / "root" / Path(changes[0]).parent.relative_to("/")
         return self._stage
+
+
+def _raised(error: OSError) -> None:
+    raise error

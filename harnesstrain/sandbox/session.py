@@ -117,6 +117,10 @@ class AgentSession:
         """None: only sandboxes with layers know what differs."""
         return None
 
+    def changed(self) -> tuple[str, ...] | None:
+        """None: only sandboxes with layers, and engines, can tell from outside."""
+        return None
+
     def close(self) -> None:
         """End everything in it.  Safe to call twice."""
         if not self._closed:
