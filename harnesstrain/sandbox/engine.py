@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,10 @@ def is_orphan(labels: dict[str, str]) -> bool:
 
 
 def _started(pid: int) -> str:
+    """The tick in which a process started; empty when it is gone, or dead and not yet collected."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if words[0] in ("Z", "X") else words[19]
     return ""
 
 
@@ -118,8 +120,17 @@ def said(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def changed_paths(client: Any, container: str) -> tuple[str, ...]:
+    """Paths of a container that are new, changed or gone against its image, and the directories above them."""
+    with translated("comparing a container with its image"):
+        return tuple(item["Path"] for item in client.api.diff(container) or ())
+
+
 class SocketChannel:
     """A container's stdin and stdout, multiplexed by the engine in frames of 8 bytes and data."""
+
+    changed: Callable[[], tuple[str, ...]] | None = None
+    """Asks the engine which paths differ from the image."""
 
     def __init__(self, attached: Any, end: Any) -> None:
         """`attached`: what the client returned; `end`: called to remove what the agent runs in."""
