@@ -52,6 +52,11 @@ class Graded:
     entry: GradeEntry
     cached: bool
 
+    @property
+    def source(self) -> Source:
+        """Where it came from."""
+        return Source.CACHE if self.cached else Source.LIVE
+
 
 class Surroundings(Protocol):
     """What a dialogue needs of the place it happens in."""
@@ -174,7 +179,7 @@ class Place:
 
     def _grade(self, task: Task, *, between: bool = False) -> Graded:
         """`task`: with the verifier that grades; `between`: work goes on after it."""
-        key = digest({"verifier": task.verifier.digest, "state": self._chain.key})
+        key = digest({"verifier": task.verifier.digest, "rules": grading.rules(), "state": self._chain.key})
         cached = True
 
         def judge() -> GradeEntry:

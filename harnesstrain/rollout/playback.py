@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from harnesstrain.core.errors import (
@@ -29,6 +29,7 @@ from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, ToolCall, Usage
 from harnesstrain.core.records.rollout import Outcome, Rollout, Source, Step, StepKind, Trace
 from harnesstrain.core.records.run import Regime
+from harnesstrain.core.records.task import Task
 from harnesstrain.harness.process import HarnessProcess
 from harnesstrain.llm.cached import CachedModel
 from harnesstrain.llm.requests import request_key, tools_digest
@@ -37,11 +38,15 @@ from harnesstrain.rollout.bench import Bench, Cell
 from harnesstrain.rollout.dialogue import Dialogue
 from harnesstrain.rollout.evidence import SHOWN, unified
 from harnesstrain.rollout.place import Done
-from harnesstrain.rollout.recorder import ACTIONS
+from harnesstrain.rollout.recorder import ACTIONS, Recorder
 from harnesstrain.rollout.reexecution import recorded_result
+from harnesstrain.rollout.staging import DRIVEN
 
 LAST_WORDS = 5.0
 """Seconds a harness gets to exit after its episode is over."""
+
+PARTED = "went another way"
+"""How an episode ends that issued something that is not next in the record."""
 
 OVERLAP = 8
 """Model calls of one harness that may be under way at once."""
@@ -109,18 +114,31 @@ def _played(cell: Cell, recorded: Recorded, count: Count, *, isolated: bool) -> 
         isolated=isolated,
     )
     place = _Place(recorded)
-    dialogue = Dialogue(cell, bench, place)
-    try:
-        ending = _converse(cell, dialogue, isolated=isolated)
-    finally:
-        dialogue.close()
-    issued = {step.index: _issued(step, dialogue.conversations.kept) for step in dialogue.recorder.steps()}
+    recorder = Recorder()
+    messages: dict[str, Any] = {}
+    ending = "not begun"
+    for task in _begun(cell.task, recorded.trace.steps):
+        dialogue = Dialogue(replace(cell, task=task), bench, place, recorder)
+        try:
+            ending = _converse(cell, dialogue, isolated=isolated)
+        finally:
+            dialogue.close()
+        messages |= dialogue.conversations.kept
+        if ending == PARTED:
+            break
+    issued = {step.index: _issued(step, messages) for step in recorder.steps()}
     issued |= place.strangers
     for stranger in model.strangers:  # a request that got no reply left its index free
         issued[next(index for index in range(len(issued) + 1) if index not in issued)] = stranger
     if not issued and ending.startswith("crashed"):
         return None
     return _compared(recorded, [issued[index] for index in sorted(issued)], ending)
+
+
+def _begun(task: Task, steps: Sequence[Step]) -> list[Task]:
+    """The task, or each of its steps that the harness was started for."""
+    begun = sum(step.kind is StepKind.STAGE and step.exit_code == 0 for step in steps)
+    return [task.at(number) for number in range(min(begun, len(task.steps)))] if task.steps else [task]
 
 
 def _converse(cell: Cell, dialogue: Dialogue, *, isolated: bool) -> str:
@@ -133,7 +151,7 @@ def _converse(cell: Cell, dialogue: Dialogue, *, isolated: bool) -> str:
         dialogue.hold(process)
         ended = process.finish(0 if dialogue.over is not None else LAST_WORDS)
     except Parted:
-        return "went another way"
+        return PARTED
     except PolicyFailure as failure:
         return f"crashed: {failure.message}"
     finally:
@@ -256,9 +274,10 @@ def _compared(recorded: Recorded, issued: Sequence[_Issued], ending: str) -> Pla
     What is done and handed in is a sequence.  Model calls and notes may overlap, and arrive in any order among the next
     few.
     """
-    known = [_issued(step, recorded.trace.messages) for step in recorded.trace.steps]
+    steps = [step for step in recorded.trace.steps if step.kind not in DRIVEN]
+    known = [_issued(step, recorded.trace.messages) for step in steps]
     left = list(issued)
-    for index, before in enumerate(known):
+    for place, before in enumerate(known):
         ahead = left[:OVERLAP]
         if before.kind not in (StepKind.LLM, StepKind.NOTE):
             ahead = [one for one in ahead if one.kind not in (StepKind.LLM, StepKind.NOTE)][:1]
@@ -266,7 +285,7 @@ def _compared(recorded: Recorded, issued: Sequence[_Issued], ending: str) -> Pla
         if match is None:
             ours = {(one.kind, one.key) for one in known}
             new = next((one for one in left if (one.kind, one.key) not in ours), left[0] if left else None)
-            return _fork(index, before, new, ending)
+            return _fork(steps[place].index, before, new, ending)
         left.remove(match)
     if left:
         return _fork(len(known), None, left[0], ending)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
-from harnesstrain.core.records.rollout import Step
+from harnesstrain.core.records.rollout import Step, StepKind
 from harnesstrain.core.records.sandbox import Limits, RunResult
 from harnesstrain.core.records.task import Task
-from harnesstrain.rollout.action import act, from_record
+from harnesstrain.rollout.action import act
 from harnesstrain.rollout.evidence import Difference, difference
+from harnesstrain.rollout.opening import opened
 from harnesstrain.rollout.recorder import ACTIONS
+from harnesstrain.rollout.staging import again
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.sandbox.scrub import scrubbed_digest
 
@@ -44,14 +46,17 @@ def reexecute(
     at best: some programs keep times in theirs.
     Raises SandboxFailure: an infrastructure error neither certifies nor excludes.
     """
-    chain = [step for step in steps if step.kind in ACTIONS and step.exit_code is not None]
+    driven = [StepKind.STAGE]
+    if not sandbox.capabilities().forks:
+        driven.append(StepKind.VERIFY)  # a fork leaves no trace
+    chain = [step for step in steps if step.kind in (*ACTIONS, *driven) and step.exit_code is not None]
     if not chain:
         return ChainCheck(result=Certified.NO_CHAIN)
     exact = True
-    session = sandbox.open(task.environment, limits=limits)
+    session = opened(sandbox, task.environment, limits)
     try:
         for done, step in enumerate(chain, 1):
-            action = from_record(step)
+            action = again(sandbox, task, step)
             seen = act(session, action, remaining=_patience(step)).result
             if step.timed_out and seen.timed_out:
                 continue

@@ -183,8 +183,12 @@ class _Player:
 def _recorded_task(context: Context, rollout: Rollout) -> Task:
     """The task as it was recorded: without the files on this machine, which only its environment and grading need."""
     fields = context.store.get("task", rollout.task_digest)
-    fields["verifier"] = {**fields["verifier"], "tests": Path()}
-    return Task.model_validate({**fields, "solution": None})
+    steps = [_without_files(step) for step in fields.get("steps", ())]
+    return Task.model_validate({**_without_files(fields), "steps": steps})
+
+
+def _without_files(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {**fields, "verifier": {**fields["verifier"], "tests": Path()}, "solution": None}
 
 
 def _certificate(record: Run, rollout: Rollout, played: Played, before: Certificate | None) -> Certificate:
