@@ -89,7 +89,8 @@ def run_pull(spec: PullSpec, *, as_json: bool) -> None:
     request = request_of(spec)
     placed = request.source.folder(request.name) if request.source else None
     manifest = here(placed) if placed is not None and not spec.force else None
-    if placed is not None and manifest is not None:
+    pinned = request.source.digest if request.source else None
+    if placed is not None and manifest is not None and pinned in (None, manifest.digest):
         output.say(f"here already: {summary(manifest)}")
         tell(placed, manifest, as_json=as_json)
     elif spec.dry_run:

@@ -19,6 +19,7 @@ from harnesstrain.core.records.task import Environment, Task
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.sandbox.base import KeepsBuilds, Sandbox
 from harnesstrain.taskset import LoadedPanel, load_panel, reasons_of
+from harnesstrain.taskset.panels import find_panel_file
 
 
 class PrebuildSpec(Record):
@@ -54,6 +55,9 @@ def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
     split = None if spec.split == "all" else spec.split
     loaded = load_panel(spec.panel or settings.panel.chosen, settings.root)
     chosen = loaded.select(split, spec.include, spec.exclude)
+    panel = find_panel_file((spec.panel or settings.panel.chosen).partition(":")[0], settings.root)
+    if panel is not None and panel.published is not None and panel.published.images:
+        output.say(f"images of the whole panel: {panel.published.images}")
     exits.STOP.drains = True
     sandbox = open_for(settings)
     lines: list[Built] = []
