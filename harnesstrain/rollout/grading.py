@@ -4,6 +4,9 @@ Where the sandbox can fork, grading happens in a fork of the sealed final state.
 sandbox, after every process that was left in it was ended.  Whatever was at /tests and /logs/verifier is discarded
 first.  Nothing runs any more when the reward is read: what the graded code left behind cannot write it.
 
+What the state changed is looked at from outside before anything runs in it (plants.py): it is named, or refused.  What
+the verifier printed decides whether a reward that does not pass is the submission's, or infrastructure's (infra.py).
+
 A verifier may have an environment of its own: then nothing of the final state reaches it but the declared artifacts.
 Where the answer is a change of a checkout, nothing reaches it but a patch (changes.py).
 """
@@ -14,12 +17,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import PolicyFailure, VerifierFailure
-from harnesstrain.core.records.sandbox import Grade
+from harnesstrain.core.records.sandbox import Grade, RunResult
 from harnesstrain.core.records.task import Task, Verifier
 from harnesstrain.core.rewards import parse_reward
+from harnesstrain.rollout import infra, plants
 from harnesstrain.rollout.carrying import carry
 from harnesstrain.rollout.changes import Shared, Unusable, grade_change
+from harnesstrain.rollout.frames import Told, read, reported
 from harnesstrain.rollout.opening import opened
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 
@@ -27,8 +33,15 @@ TESTS = "/tests"
 LOGS = "/logs/verifier"
 CONVENTION = "/logs/artifacts"
 """An artifact that need not be there."""
+RUN_TESTS = f"exec 2>&1; [ -x /bin/bash ] && exec /bin/bash {TESTS}/test.sh; exec bash {TESTS}/test.sh"
+"""By its full path where it has one, and both outputs as one: what was printed when tells what it means."""
 OUTPUT_TAIL = 4000
 """Characters of verifier output kept in the grade."""
+
+
+def rules() -> str:
+    """Version of the rules: what was graded under other ones is graded again."""
+    return digest([infra.version(), plants.version()])
 
 
 class Ungradable(PolicyFailure):
@@ -48,62 +61,111 @@ def grade(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None 
             return grade_change(sandbox, session, task, shared)
         except Unusable as why:
             raise Ungradable(f"the submitted state cannot be graded: {why}") from why
-    if sandbox.capabilities().forks:
-        place = session.fork()
-        try:
-            return _grade_final(sandbox, place, task)
-        finally:
-            place.close()
-    return _grade_final(sandbox, session, task)
+    forks = sandbox.capabilities().forks
+    found = plants.find(session.changed() or ()) if task.verifier.environment is None else ()
+    for one in found:
+        if one.refused == plants.ALWAYS or (one.refused == plants.FORKED and forks):
+            raise Ungradable(f"the submitted state cannot be graded: it changed {one}")
+    if not forks:
+        return _grade_final(sandbox, session, task, found)
+    place = session.fork()
+    try:
+        return _grade_final(sandbox, place, task, found)
+    finally:
+        place.close()
 
 
-def _grade_final(sandbox: Sandbox, session: Session, task: Task) -> Grade:
+def _grade_final(sandbox: Sandbox, session: Session, task: Task, found: tuple[plants.Found, ...]) -> Grade:
     """Grade in `session`, or in the verifier's own environment what is carried there."""
     for one in task.verifier.collect:
         session.run(one.command, timeout=one.timeout, user=one.user)
     session.end_processes()
     environment = task.verifier.environment
+    own_disk = sandbox.capabilities().forks
     if environment is None:
-        return _grade_in(session, task)
+        return _grade_in(session, task, found, own_disk=own_disk)
     place = opened(sandbox, environment)
     try:
         try:
             missing = carry(task.verifier.artifacts, session, place)
         except FileFault as fault:
             raise Ungradable(f"the submitted state cannot be graded: {fault.message}") from fault
-        graded = _grade_in(place, task)
+        graded = _grade_in(place, task, (), own_disk=False)
     finally:
         place.close()
     told = "".join(f"artifact {path} is missing\n" for path in missing if path != CONVENTION)
     return graded.model_copy(update={"output": told + graded.output})
 
 
-def _grade_in(session: Session, task: Task) -> Grade:
+def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...], *, own_disk: bool) -> Grade:
+    """`found`: what the state has planted; `own_disk`: a full disk can only be the state's doing."""
     verifier = task.verifier
-    discarded = LOGS if verifier.in_image else f"{LOGS} {TESTS}"
-    prepared = session.run(f"rm -rf {discarded} && mkdir -p {LOGS}", cwd="/", timeout=60, user="root")
-    if prepared.exit_code != 0:
-        said = _text(prepared.stderr).strip().splitlines() or [f"exit {prepared.exit_code}"]
-        raise Ungradable(f"the submitted state cannot be graded: {LOGS} cannot be made: {said[-1]}")
+    _prepare(session, verifier)
+    result = session.run(RUN_TESTS, env=verifier.env, timeout=verifier.timeout, user=verifier.user or "root")
+    session.end_processes()
+    output = result.stdout.decode("utf-8", "replace")
+    printed = _printed(session) if verifier.parser and not result.timed_out else None
+    told = reported(read(output if printed is None else printed.decode("utf-8", "replace")), _report(session))
+    failure: VerifierFailure | None = None
     try:
+        graded = None if result.timed_out else _graded(session, verifier, printed)
+    except VerifierFailure as caught:
+        graded, failure = None, caught
+    if graded is None:
+        if failure is not None and printed is not None and told.unfinished:
+            raise Ungradable("the submitted state cannot be graded: cut_short: a test run began and never reported")
+        sign = infra.sign_without_reward(told, result.exit_code, failure, verifier.timeout)
+        hint = failure.hint if failure else "raise [verifier] timeout_sec in task.toml"
+    elif task.passes(graded):
+        return _trusted(graded, told, result, output, found)
+    else:
+        broken = infra.sign_of_failing(told)
+        if broken is None:
+            notes = (*_notes(found, result), *((CUT_SHORT,) if told.unfinished else ()))
+            return _told(graded, output, result, notes)
+        sign, hint = broken, None
+    if sign.rule == "disk_full" and own_disk:
+        raise Ungradable(f"the submitted state cannot be graded: disk_full: {sign.evidence}")
+    noted = f"the submitted state changed {', '.join(map(str, found))}" if found else ""
+    raise infra.failure_of(sign, told, result.exit_code, output[-OUTPUT_TAIL:], hint, noted) from failure
+
+
+CUT_SHORT = "cut_short (a test run began and never reported)"
+
+
+def _trusted(graded: Grade, told: Told, result: RunResult, output: str, found: tuple[plants.Found, ...]) -> Grade:
+    """A passing grade, unless what the tests printed denies it.  Raises Ungradable."""
+    if told.unfinished and not result.truncated:
+        raise Ungradable(f"the submitted state cannot be graded: it passes although {CUT_SHORT}")
+    if told.failed and result.left:
+        msg = f"it passes although tests failed, and {result.left} processes were left that could write the reward"
+        raise Ungradable(f"the submitted state cannot be graded: forged_reward: {msg}")
+    notes = ("contradiction (it passes although tests failed)",) if told.failed else ()
+    return _told(graded, output, result, (*_notes(found, result), *notes))
+
+
+def _notes(found: tuple[plants.Found, ...], result: RunResult) -> tuple[str, ...]:
+    left = (f"left_running ({result.left} processes of the verifier's)",) if result.left else ()
+    return (*map(str, found), *left)
+
+
+def _told(graded: Grade, output: str, result: RunResult, notes: tuple[str, ...]) -> Grade:
+    return graded.model_copy(
+        update={"output": output[-OUTPUT_TAIL:], "duration": result.duration, "notes": notes},
+    )
+
+
+def _prepare(session: Session, verifier: Verifier) -> None:
+    """Empty directories, made by the sandbox itself: no program of the state's takes part.  Raises Ungradable."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="ht-logs-") as empty:
+            session.put(Path(empty), LOGS)
         if not verifier.in_image:
             _upload(session, verifier)
     except FileFault as fault:
         raise Ungradable(f"the submitted state cannot be graded: {fault.message}") from fault
-    result = session.run(
-        f"bash {TESTS}/test.sh", env=verifier.env, timeout=verifier.timeout, user=verifier.user or "root"
-    )
-    session.end_processes()
-    output = _text(result.stdout + result.stderr)
-    if result.timed_out:
-        msg = f"verifier of {task.name} ran past {verifier.timeout:g} s"
-        raise VerifierFailure(msg, hint="raise [verifier] timeout_sec in task.toml", output=output)
-    try:
-        graded = _graded(session, verifier)
-    except VerifierFailure as failure:
-        msg = f"{failure.message} (test.sh exited {result.exit_code})"
-        raise VerifierFailure(msg, hint=failure.hint, output=output) from failure
-    return graded.model_copy(update={"output": output, "duration": result.duration})
+    if verifier.user not in (None, "root", "0"):
+        session.run(f"chmod 0777 {LOGS}", cwd="/", timeout=60, user="root")
 
 
 def _upload(session: Session, verifier: Verifier) -> None:
@@ -117,13 +179,27 @@ def _upload(session: Session, verifier: Verifier) -> None:
         session.put(merged, TESTS)
 
 
-def _graded(session: Session, verifier: Verifier) -> Grade:
+def _graded(session: Session, verifier: Verifier, printed: bytes | None) -> Grade:
     """What the reward files say; what the tests printed, where the task names a parser of it."""
     if not verifier.parser:
         return parse_reward(_read(session, f"{LOGS}/reward.txt"), _read(session, f"{LOGS}/reward.json"))
-    from harnesstrain.taskset.terminalbench import PRINTED, graded
+    from harnesstrain.taskset.terminalbench import graded
 
-    return graded(verifier.parser, _read(session, PRINTED) or b"")
+    return graded(verifier.parser, printed or b"")
+
+
+def _printed(session: Session) -> bytes:
+    from harnesstrain.taskset.terminalbench import PRINTED
+
+    return _read(session, PRINTED) or b""
+
+
+def _report(session: Session) -> bytes | None:
+    """The report that a test runner wrote beside the reward, if it did and it can be read."""
+    try:
+        return session.read(f"{LOGS}/ctrf.json")
+    except FileFault:
+        return None
 
 
 def _read(session: Session, path: str) -> bytes | None:
@@ -133,7 +209,3 @@ def _read(session: Session, path: str) -> bytes | None:
         if fault.errno == "ENOENT":
             return None
         raise VerifierFailure(f"the verifier's reward cannot be read: {fault.message}") from fault
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")[-OUTPUT_TAIL:]

@@ -25,6 +25,7 @@ def combined(task: Task, grades: Sequence[Grade]) -> Grade:
         rewards=rewards,
         output=grades[-1].output,
         duration=sum(grade.duration for grade in grades),
+        notes=tuple(dict.fromkeys(note for grade in grades for note in grade.notes)),
     )
 
 

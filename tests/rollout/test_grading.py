@@ -68,7 +68,7 @@ def test_an_honest_solve_in_either_sandbox(request: pytest.FixtureRequest, kind:
 def test_a_state_that_cannot_be_graded_is_not_passed(workbench: Workbench) -> None:
     rollout = workbench.solve(lines("touch done; rm -rf /logs; touch /logs")).rollout
     assert (rollout.outcome, rollout.reward) == (Outcome.FAILED_VERIFICATION, None)
-    assert "the submitted state cannot be graded: /logs/verifier cannot be made" in rollout.detail
+    assert "the submitted state cannot be graded: /logs/verifier: Not a directory" in rollout.detail
 
 
 def test_grading_leaves_the_state_as_it_was_where_the_sandbox_can_fork(workbench: Workbench) -> None:

@@ -234,19 +234,23 @@ def test_infrastructure_of_the_sandbox_in_the_middle(workbench: Workbench) -> No
 
 
 @pytest.mark.parametrize(
-    ("test_sh", "why"),
+    ("test_sh", "rule", "why"),
     [
-        ("true", "the verifier wrote no reward (test.sh exited 0)"),
-        ("exit 3", "the verifier wrote no reward (test.sh exited 3)"),
-        ("mkdir -p /logs/verifier; echo perhaps > /logs/verifier/reward.txt", "does not hold one finite number"),
-        ("mkdir -p /logs/verifier; echo nan > /logs/verifier/reward.txt", "does not hold one finite number"),
-        ("mkdir -p /logs/verifier; : > /logs/verifier/reward.txt", "is empty"),
-        ("mkdir -p /logs/verifier/reward.txt", "cannot be read"),
+        ("true", "no_reward", "the verifier wrote no reward (test.sh exited 0)"),
+        ("exit 3", "no_reward", "the verifier wrote no reward (test.sh exited 3)"),
+        ("kill -9 $$", "killed", "the verifier was killed (test.sh exited 137)"),
+        ("echo perhaps > /logs/verifier/reward.txt", "malformed_reward", "does not hold one finite number"),
+        ("echo nan > /logs/verifier/reward.txt", "malformed_reward", "does not hold one finite number"),
+        (": > /logs/verifier/reward.txt", "malformed_reward", "is empty"),
+        ("mkdir -p /logs/verifier/reward.txt", "malformed_reward", "cannot be read"),
+        ("uvx pytest; echo $? > /dev/null; echo 0 > /logs/verifier/reward.txt", "tool_missing", "line 1: uvx: command"),
+        ("echo 'curl: (6) Could not resolve host: astral.sh' >&2; exit 1", "no_network", "resolve host: astral.sh"),
     ],
 )
-def test_infrastructure_of_the_verifier(workbench: Workbench, test_sh: str, why: str) -> None:
+def test_infrastructure_of_the_verifier(workbench: Workbench, test_sh: str, rule: str, why: str) -> None:
     rollout = workbench.solve("ep.submit()", task=workbench.task(test_sh)).rollout
-    assert ended(rollout) == (Outcome.INFRA_VERIFIER, "infra_verifier")
+    assert ended(rollout) == (Outcome.INFRA_VERIFIER, rule)
+    assert rollout.detail.startswith(f"{rule}: ")
     assert why in rollout.detail
 
 
@@ -254,7 +258,7 @@ def test_a_verifier_that_never_ends(workbench: Workbench) -> None:
     task = workbench.task("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; sleep 600")
     task = task.model_copy(update={"verifier": task.verifier.model_copy(update={"timeout": 1.0})})
     rollout = workbench.solve("ep.submit()", task=task).rollout
-    assert ended(rollout) == (Outcome.INFRA_VERIFIER, "infra_verifier")
+    assert ended(rollout) == (Outcome.INFRA_VERIFIER, "timed_out")
     assert "ran past 1 s" in rollout.detail
 
 

@@ -92,3 +92,5 @@ class Grade(Record):
     """What the verifier printed; never shown to a harness or an estimator."""
     duration: float = 0.0
     """Seconds."""
+    notes: tuple[str, ...] = ()
+    """What the grading found in the submitted state that could bend a verifier, and what does not fit together."""

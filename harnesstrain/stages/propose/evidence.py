@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harnesstrain.core.records.rollout import Rollout, Step, StepKind, Trace, latest_attempts
+from harnesstrain.core.records.rollout import Outcome, Rollout, Step, StepKind, Trace, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.measure.context import Context
@@ -116,7 +116,8 @@ def _summary(record: Run | None, rollouts: list[Rollout]) -> str:
 def _page(rollout: Rollout, trace: Trace | None) -> str:
     outcome = rollout.outcome.value + (f" ({rollout.reason})" if rollout.reason else "")
     parts = [f"# {rollout.task}\n\nOutcome: {outcome}\n"]
-    if rollout.detail and rollout.outcome.owner is not None and rollout.reward is None:
+    told = rollout.outcome.owner is not None and rollout.outcome is not Outcome.INFRA_VERIFIER
+    if rollout.detail and told and rollout.reward is None:
         parts.append(f"Detail: {rollout.detail}\n")
     if trace is None:
         return "\n".join([*parts, "Nothing was recorded of it.\n"])
