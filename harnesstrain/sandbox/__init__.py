@@ -11,6 +11,8 @@ difference.py  what a session changed, as one digest; git_index.py: what a git i
 rootfs.py      the root filesystem of local
 layers.py      sealed layers on disk, locks
 docker.py      containers of a Docker engine
+container.py   their limits, privileges, variables; leftovers.py: removing them
+compose.py     a task's compose file, vetted; project.py: its containers; guard.py: their end when the driver is killed
 engine.py      finding the engine, its limits, the stream to a container
 images.py      a task's Dockerfile built once per content; pulling.py: images that are fetched
 process.py     a temporary directory, not isolated

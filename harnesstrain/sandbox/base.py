@@ -61,7 +61,10 @@ class Session(Protocol):
         """Upload the directory `source` as `target`, discarding what was there.  Raises FileFault, ConfigError."""
 
     def lay(self, source: Path, target: str) -> None:
-        """Upload what the directory `source` holds into `target`, over what is there.  Raises FileFault, ConfigError."""
+        """Upload what the directory `source` holds into `target`, over what is there.
+
+        Raises FileFault, ConfigError.
+        """
 
     def get(self, source: str, target: Path, *, limit: int = GET_LIMIT) -> Fetched:
         """Download the directory or file `source`, read as root, as `target` of this machine, which must not exist.

@@ -6,12 +6,13 @@ container is removed by itself.  Labels and `sweep` are the second line.
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +23,37 @@ from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import SandboxFailure, Unsupported
 from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdentity
 from harnesstrain.core.records.task import Environment
-from harnesstrain.sandbox import bundle, pins
-from harnesstrain.sandbox.engine import SocketChannel, connect, is_orphan, owner_labels, reason_against, translated
+from harnesstrain.sandbox import bundle, pins, project
+from harnesstrain.sandbox.compose import MAIN, Composition, read_composition
+from harnesstrain.sandbox.container import Settings, memory_mb
+from harnesstrain.sandbox.engine import (
+    SocketChannel,
+    changed_paths,
+    connect,
+    is_orphan,
+    owner_labels,
+    reason_against,
+    translated,
+)
+from harnesstrain.sandbox.guard import Guard
 from harnesstrain.sandbox.images import Images
 from harnesstrain.sandbox.layers import LOCKS
+from harnesstrain.sandbox.leftovers import remove_all, remove_container
 from harnesstrain.sandbox.session import AgentSession
 from harnesstrain.sandbox.wire import Agent
 
-MEMORY_MB, FILE_MB = 2048, 10_240
-"""Bounds when neither the task nor the regime names any: memory, and the largest file."""
 FLOOR_MB = 1024
 """Free space of the engine's disk below which a command is ended."""
 STARTED_WITHIN = 60.0
-OWN_PROCESSES = 8
-SHM = "64m"
-CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETUID", "SETGID"]
-COMPOSE = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 CHOOSE = """
 if python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null
 then exec python3 -I -S -c "$1"
 else exec sh -c "$2"
 fi
 """
+AGENT = ["/bin/sh", "-c", CHOOSE, "agent", bundle.BOOT, bundle.shell_agent()]
+PROJECT = "harnesstrain.project"
+"""Label of what belongs to one task of several containers."""
 UNTIL_EOF = ["sh", "-c", "cat >/dev/null"]
 """What keeps a container with an ENTRYPOINT of its own alive: until the driver goes."""
 
@@ -72,13 +82,14 @@ class DockerSandbox:
         Raises Prerequisite when no engine answers, or it would drop limits.
         """
         self.network = network
+        self._host = docker_host
         self._client = connect(docker_host)
         self._info = self._client.info()
         cache = cache_dir or user_cache_path("harnesstrain")
         self._images = Images(self._client, cache / LOCKS, build_network, archives)
-        self._files = _PinFiles(cache / "pins", self._client)
+        self._settings = Settings(self._client, self._info, network, cache / "pins")
+        self._guard = Guard(owner_labels()["harnesstrain.owner"], docker_host)
         self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
-        self._turn = itertools.count()
         self._open: weakref.WeakSet[DockerSession] = weakref.WeakSet()
 
     def capabilities(self) -> Capabilities:
@@ -96,7 +107,7 @@ class DockerSandbox:
                 "aslr",
                 "pids",
                 "cpus",
-                *(("proc",) if self._files.usable else ()),
+                *(("proc",) if self._settings.pins_usable else ()),
             ),
             notes=(
                 "grading happens in the task's own container",
@@ -110,12 +121,14 @@ class DockerSandbox:
         return SandboxIdentity(kind="docker", image=image, pins=pins.VERSION, network=self.network)
 
     def check(self, environment: Environment) -> None:
-        """Raises Unsupported: compose services, or network that the sandbox was not given."""
-        if environment.context is None and environment.image is None:
+        """Raises Unsupported: network that the sandbox was not given, services without or beyond `docker compose`."""
+        if environment.context is None and environment.image is None and environment.compose is None:
             raise Unsupported("the task has neither a Dockerfile nor an image")
-        for name in COMPOSE if environment.context else ():
-            if environment.context and (environment.context / name).exists():
-                raise Unsupported(f"the docker sandbox does not run compose services ({name})")
+        if environment.compose is not None:
+            if project.client_argv() is None:
+                msg = f"the task needs several containers ({environment.compose}), and `docker compose` is not here"
+                raise Unsupported(msg, hint="install the compose plugin of Docker")
+            self._composition(environment)
         if environment.network != "none" and self.network == "none":
             raise Unsupported(
                 f"the task wants network '{environment.network}' and the sandbox has none",
@@ -123,9 +136,12 @@ class DockerSandbox:
             )
 
     def prepare(self, environment: Environment) -> None:
-        """Build or pull the image, once."""
+        """Build or pull the image, or those of all services, once."""
         self.check(environment)
-        self._images.obtain(environment)
+        if environment.compose is not None:
+            self._service_images(environment, self._composition(environment))
+        else:
+            self._images.obtain(environment)
 
     def built(self, environment: Environment) -> int | None:
         """Bytes of the image, the layers that it shares with others included."""
@@ -137,10 +153,16 @@ class DockerSandbox:
         if at is not None:
             raise SandboxFailure(f"no state is kept under {at[:8]}")
         self.check(environment)
-        image = self._images.obtain(environment)
-        config = image.get("Config") or {}
         bounds = limits or Limits()
-        session = DockerSession(self._start(image["Id"], config, environment, bounds), bounds.output_bytes)
+        if environment.compose is not None:
+            return self._open_project(environment, bounds)
+        image = self._images.obtain(environment)
+        agent = self._start(image["Id"], image.get("Config") or {}, environment, bounds)
+        return self._entered(agent, image, environment, bounds)
+
+    def _entered(self, agent: Agent, image: dict[str, Any], environment: Environment, bounds: Limits) -> DockerSession:
+        config = image.get("Config") or {}
+        session = DockerSession(agent, bounds.output_bytes)
         self._open.add(session)
         session.user = environment.user or config.get("User") or None
         session.enter(environment.workdir, config.get("WorkingDir") or "/")
@@ -151,127 +173,122 @@ class DockerSandbox:
         return None
 
     def sweep(self) -> int:
-        """Remove containers of dead drivers."""
-        swept = 0
-        with translated("listing containers"):
-            found = self._client.api.containers(all=True, filters={"label": "harnesstrain.owner"})
-        for container in found:
-            if is_orphan(container.get("Labels") or {}):
-                self._remove(container["Id"])
-                swept += 1
-        return swept
+        """Remove what dead drivers left: containers, networks, volumes."""
+        return remove_all(self._client, lambda labels: is_orphan(dict(labels)))
 
     def close(self) -> None:
         """End every open session."""
         for session in list(self._open):
             session.close()
+        self._guard.close()
         self._client.close()
 
     # --- starting ---
 
     def _start(self, image: str, config: dict[str, Any], environment: Environment, bounds: Limits) -> Agent:
         entrypoint = config.get("Entrypoint")
-        agent = ["/bin/sh", "-c", CHOOSE, "agent", bundle.BOOT, bundle.shell_agent()]
         with self._starts, translated("starting a container"):
             container = self._client.api.create_container(
                 image,
                 command=UNTIL_EOF if entrypoint else None,
-                entrypoint=None if entrypoint else agent,
+                entrypoint=None if entrypoint else AGENT,
                 user="0",
                 hostname=pins.HOSTNAME,
                 stdin_open=True,
                 detach=False,
                 working_dir="/",
-                environment=self._environment(config, environment),
+                environment=self._settings.variables(config, environment),
                 labels=owner_labels(),
-                host_config=self._host_config(environment, bounds),
+                host_config=self._settings.host_config(environment, bounds),
             )["Id"]
             channel: SocketChannel | None = None
             try:
                 streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
                 attached = self._client.api.attach_socket(container, params=streams)
-                channel = SocketChannel(attached, lambda: self._remove(container))
+                channel = SocketChannel(attached, partial(remove_container, self._client, container))
+                channel.changed = partial(changed_paths, self._client, container)
                 self._client.api.start(container)
                 if entrypoint:
-                    inner = self._client.api.exec_create(container, agent, stdin=True, user="0", workdir="/")
+                    inner = self._client.api.exec_create(container, AGENT, stdin=True, user="0", workdir="/")
                     channel.switch(self._client.api.exec_start(inner["Id"], socket=True))
                 found = Agent(channel)
                 found.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN, FLOOR_MB)
                 return found
             except BaseException:
-                channel.close() if channel else self._remove(container)
+                channel.close() if channel else remove_container(self._client, container)
                 raise
 
-    def _environment(self, config: dict[str, Any], environment: Environment) -> dict[str, str]:
-        own = dict(pair.partition("=")[::2] for pair in config.get("Env") or ())
-        return {**pins.ENVIRONMENT, **own, **environment.env}
+    # --- several containers ---
 
-    def _host_config(self, environment: Environment, bounds: Limits) -> Any:
-        import docker
+    def _composition(self, environment: Environment) -> Composition:
+        folder = environment.context or environment.files
+        if folder is None or environment.compose is None:
+            raise Unsupported("the task's compose file is not at hand")
+        cpus, memory = environment.cpus or 1, memory_mb(environment, Limits())
+        image = environment.image or "ht-main"
+        names = ("MAIN_IMAGE_NAME", "PREBUILT_IMAGE_NAME")
+        values = {**dict.fromkeys(names, image), "CONTEXT_DIR": ".", "CPUS": f"{cpus:g}", "MEMORY": f"{memory}m"}
+        return read_composition(folder / environment.compose, {**values, **environment.env})
 
-        processors = int(self._info.get("NCPU") or 1)
-        wanted = environment.cpus or bounds.cpus or 1
-        count = min(math.ceil(wanted), processors)
-        first = next(self._turn) * count
-        memory = environment.memory_mb or bounds.memory_mb or MEMORY_MB
-        largest = (environment.storage_mb or bounds.storage_mb or FILE_MB) << 20
-        return self._client.api.create_host_config(
-            network_mode=self.network,
-            mem_limit=f"{memory}m",
-            memswap_limit=f"{memory}m",
-            nano_cpus=None if wanted >= count else int(wanted * 1e9),
-            cpuset_cpus=",".join(str((first + number) % processors) for number in range(count)),
-            pids_limit=bounds.pids + OWN_PROCESSES,
-            cap_drop=["ALL"],
-            cap_add=CAPABILITIES,
-            security_opt=["no-new-privileges", f"seccomp={seccomp.profile()}"],
-            ulimits=[
-                docker.types.Ulimit(name="core", soft=0, hard=0),
-                docker.types.Ulimit(name="nofile", soft=1024, hard=1024),
-                docker.types.Ulimit(name="fsize", soft=largest, hard=largest),
-            ],
-            shm_size=SHM,
-            auto_remove=True,
-            log_config=docker.types.LogConfig(type="none"),
-            mounts=self._files.mounts(count, memory),
+    def _service_images(self, environment: Environment, composition: Composition) -> dict[str, dict[str, Any]]:
+        """What the engine says about the image of every service, built or pulled."""
+        found = {}
+        for name, service in composition.services.items():
+            if service.build is not None:
+                found[name] = self._images.built(replace(service.build, timeout=environment.build_timeout))
+            elif service.image is not None and not (name == MAIN and service.image == "ht-main"):
+                found[name] = self._images.named(service.image)
+            else:
+                found[name] = self._images.obtain(environment)
+        return found
+
+    def _open_project(self, environment: Environment, bounds: Limits) -> DockerSession:
+        composition = self._composition(environment)
+        images = self._service_images(environment, composition)
+        name = f"ht-{os.getpid()}-{secrets.token_hex(4)}"
+        made = project.document(
+            composition,
+            {service: _reference(image) for service, image in images.items()},
+            self._settings.main(environment, bounds, images[MAIN].get("Config") or {}),
+            self._settings.bounds(environment, bounds, {**owner_labels(), PROJECT: name}),
         )
+        channel: SocketChannel | None = None
+        end = partial(remove_all, self._client, lambda _: True, f"{PROJECT}={name}")
+        with self._starts, translated("starting the task's containers"):
+            try:
+                project.start(name, made, self._guard, self._host, environment.build_timeout)
+                chosen = {"label": [f"{PROJECT}={name}", f"{project.SERVICE}={MAIN}"]}
+                [container] = self._client.api.containers(filters=chosen) or [None]
+                if container is None:
+                    raise SandboxFailure("the task's container ended at once", hint="does its command stay?")
+                inner = self._client.api.exec_create(container["Id"], AGENT, stdin=True, user="0", workdir="/")
+                channel = SocketChannel(self._client.api.exec_start(inner["Id"], socket=True), end)
+                channel.changed = partial(changed_paths, self._client, container["Id"])
+                agent = Agent(channel)
+                agent.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN, FLOOR_MB)
+            except BaseException:
+                channel.close() if channel else end()
+                raise
+        session = self._entered(agent, images[MAIN], environment, bounds)
+        own = composition.services[MAIN].settings
+        session.user = environment.user or own.get("user") or session.user
+        if environment.workdir is None and own.get("working_dir"):
+            session.stand_in(None, own["working_dir"])
+        return session
 
-    def _remove(self, container: str) -> None:
-        from docker.errors import APIError
 
-        try:
-            self._client.api.remove_container(container, force=True, v=True)
-        except APIError as error:
-            if error.status_code not in (404, 409):  # gone, or being removed
-                raise SandboxFailure(f"a container cannot be removed: {error.explanation}") from error
+def _reference(image: dict[str, Any]) -> str:
+    """A name of an image that is there."""
+    names: list[str] = [*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ()), image["Id"]]
+    return names[0]
 
 
 class DockerSession(AgentSession):
     """One running container.  Grading happens in it: the base class's `fork` raises Unsupported."""
 
-
-class _PinFiles:
-    """Fixed texts over /proc files, bound from this machine; only where the engine sees this machine's files."""
-
-    def __init__(self, folder: Path, client: Any) -> None:
-        self._folder = folder
-        same_machine = client.api.base_url.startswith("http+docker://")  # a socket in the file system
-        self.usable = same_machine and Path("/proc/stat").exists()
-
-    def mounts(self, cpus: int, memory_mb: int) -> list[Any]:
-        """Read-only binds for a container with so many processors and so much memory."""
-        import docker
-
-        if not self.usable:
-            return []
-        folder = self._folder / f"{pins.VERSION}-{cpus}-{memory_mb}"
-        found = []
-        for target, text in {**pins.proc_files(cpus, memory_mb), **pins.cpu_files(cpus)}.items():
-            file = folder / target.strip("/").replace("/", "-")
-            if not file.is_file():
-                folder.mkdir(parents=True, exist_ok=True)
-                part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-                part.write_text(text)
-                part.rename(file)
-            found.append(docker.types.Mount(target, str(file), type="bind", read_only=True))
-        return found
+    def changed(self) -> tuple[str, ...] | None:
+        """Paths that the engine says differ from the image."""
+        channel = self.agent.channel
+        if self._closed or not isinstance(channel, SocketChannel) or channel.changed is None:
+            return None
+        return channel.changed()

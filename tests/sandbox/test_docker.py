@@ -159,15 +159,11 @@ def test_one_image_however_many_ask(docker: DockerSandbox, tmp_path: Path) -> No
 
 
 @pytest.mark.docker
-def test_what_it_cannot_run_is_refused(docker: DockerSandbox, tmp_path: Path) -> None:
+def test_what_it_cannot_run_is_refused(docker: DockerSandbox) -> None:
     with pytest.raises(Unsupported, match="network"):
         docker.check(Environment(image=kinds.SMALL, network="host"))
     with pytest.raises(Unsupported, match="neither"):
         docker.check(Environment())
-    environment = built(tmp_path / "e")
-    (tmp_path / "e" / "docker-compose.yaml").write_text("services: {}\n")
-    with pytest.raises(Unsupported, match="compose"):
-        docker.check(environment)
 
 
 @pytest.mark.docker
