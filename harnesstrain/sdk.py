@@ -61,15 +61,47 @@ from __future__ import annotations
 
 import atexit
 import binascii
+import collections
 import contextlib
 import functools
 import json
 import os
-import queue
 import random
 import sys
 import threading
-from typing import Any, BinaryIO, Callable, Mapping, NamedTuple, NoReturn, Sequence  # noqa: UP035 (Python 3.8)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from io import BufferedReader
+    from typing import (  # noqa: UP035 (Python 3.8)
+        Any,
+        BinaryIO,
+        Callable,
+        Mapping,
+        NamedTuple,
+        NoReturn,
+        Sequence,
+    )
+else:
+
+    class _Named(type):
+        """Makes what `typing.NamedTuple` makes.  Importing typing takes longer than half of everything here."""
+
+        def __new__(cls, name, bases, body):
+            """The named tuple that the body of a class describes."""
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            fields = body.pop("__annotations__")
+            defaults = [body.pop(field) for field in fields if field in body]
+            made = collections.namedtuple(name, fields, defaults=defaults, module=body.pop("__module__"))
+            for key, value in body.items():
+                setattr(made, key, value)
+            made.__annotations__ = fields
+            return made
+
+    class NamedTuple(metaclass=_Named):
+        """Base of the records below."""
+
 
 NAME = "ht_sdk"
 VERSION = "1.0"
@@ -216,7 +248,7 @@ def _unwatched(function: Callable[..., Any]) -> Callable[..., Any]:
 class Episode:
     """One task, driven from here.  Its methods may be called from several threads at once."""
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+    def __init__(self, source: BufferedReader, sink: BinaryIO) -> None:
         """Speak over two binary streams and introduce ourselves.  Raises ProtocolError when the driver refuses."""
         self._wire = _Wire(source, sink)
         self._conversations = _Conversations()
@@ -321,66 +353,99 @@ def _explain() -> None:
 
 
 class _Wire:
-    """Requests out, answers in: a lock around the writes, one thread that reads, answers matched by id."""
+    """Requests out, answers in, matched by id.  Of those who wait one reads, for all."""
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+    def __init__(self, source: BufferedReader, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._last = 0
-        self._waiting: dict[int, queue.Queue[Any]] = {}
         self._closed: str | None = None
-        threading.Thread(target=self._listen, name="ht-sdk-reader", daemon=True).start()
+        self._turn = threading.Condition(threading.Lock())  # of everything below
+        self._waiting: set[int] = set()
+        self._answers: dict[int, Any] = {}
+        self._reading = False
+        self._ended = False
+        self._part = bytearray()  # of a line; only for who reads
 
     @_unwatched
     def call(self, method: str, params: Mapping[str, Any]) -> Any:
         """The result of one request.  Raises what the answer's error stands for, or EpisodeOver."""
-        answer: queue.Queue[Any] = queue.Queue()
-        with self._lock:
+        with self._writing:
             if self._closed is not None:
                 raise EpisodeOver(self._closed)
             number = self._last + 1
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params, **_WITNESS.news()}
-            line = json.dumps(request, allow_nan=False, separators=(",", ":")) + "\n"
+            line = _ENCODE(request) + "\n"
             self._last = number
-            self._waiting[number] = answer
+            self._waiting.add(number)
             try:
                 self._sink.write(line.encode("ascii"))
                 self._sink.flush()
             except OSError:
                 raise EpisodeOver("closed") from None
-        message = answer.get()
-        if message is None:
-            raise EpisodeOver("closed")
+        message = self._answer(number)
         if "error" in message:
             raise _failure(message["error"])
         return message["result"]
 
     def close(self, reason: str) -> None:
         """Let every later call raise EpisodeOver."""
-        with self._lock:
+        with self._writing:
             self._closed = self._closed or reason
 
     def leave(self) -> None:
         """Tell what ran since the last request."""
-        with self._lock, contextlib.suppress(OSError, ValueError):
+        with self._writing, contextlib.suppress(OSError, ValueError):
             news = _WITNESS.news() if self._closed is None else {}
             if news:
                 self._sink.write(json.dumps({"jsonrpc": "2.0", "method": "ran", **news}).encode("ascii") + b"\n")
                 self._sink.flush()
 
-    def _listen(self) -> None:
+    def _answer(self, number: int) -> Any:
+        with self._turn:
+            while self._reading and number not in self._answers:
+                self._turn.wait()
+            if number in self._answers:
+                return self._answers.pop(number)
+            self._reading = True
         try:
-            for line in self._source:
-                message = json.loads(line.decode("utf-8"))
-                with self._lock:
-                    answer = self._waiting.pop(message["id"])
-                answer.put(message)
-        except Exception:
+            while number not in self._answers:
+                message = None if self._ended else self._receive()
+                if message is None:
+                    self._ended = True
+                    self.close("closed")
+                    raise EpisodeOver("closed")
+                with self._turn:
+                    self._answers[message["id"]] = message
+                    self._turn.notify_all()
+            return self._answers.pop(number)
+        finally:
+            with self._turn:
+                self._reading = False
+                self._turn.notify_all()
+
+    def _receive(self) -> Any:
+        """The next answer; None at the end.  An exception out of a signal handler loses nothing that was read."""
+        seen = 0
+        while True:
+            end = self._part.find(b"\n", seen)
+            if end >= 0:
+                break
+            seen = len(self._part)
+            chunk = self._source.read1(1 << 18)
+            if not chunk:
+                return None
+            self._part += chunk
+        line = bytes(self._part[:end])
+        del self._part[: end + 1]
+        try:
+            message = json.loads(line.decode("utf-8"))
+            self._waiting.remove(message["id"])
+        except (ValueError, KeyError, TypeError):
             _explain()
-        self.close("closed")
-        for answer in self._waiting.values():
-            answer.put(None)
+            return None
+        return message
 
 
 class _Conversations:
@@ -451,6 +516,8 @@ def _pack(data: str | bytes) -> dict[str, str]:
 def _unpack(packed: Mapping[str, str]) -> bytes:
     return packed["text"].encode("utf-8") if "text" in packed else binascii.a2b_base64(packed["base64"])
 
+
+_ENCODE = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 _KINDS = {
     "context_overflow": ContextOverflow,
