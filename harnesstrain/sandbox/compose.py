@@ -7,6 +7,7 @@ from the task alone, never from this machine's environment; paths stay inside th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ def read_composition(file: Path, values: Mapping[str, str]) -> Composition:
 
     try:
         text = file.read_text(encoding="utf-8")
-        document = yaml.safe_load(text)
+        document = yaml.load(text, _loader())  # noqa: S506 - it makes plain values only
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise Unsupported(f"{file} cannot be read: {reason}", hint="`docker compose config` says more") from error
@@ -158,6 +159,23 @@ def read_composition(file: Path, values: Mapping[str, str]) -> Composition:
         said = "; ".join(dict.fromkeys(reader.problems))
         raise Unsupported(f"the docker sandbox does not run {file.name} as it is: {said}")
     return Composition(found, networks, volumes)
+
+
+@functools.cache
+def _loader() -> Any:
+    """Plain values, as compose reads them: of the words for a truth value only `true` and `false` are one."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = {
+            first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":bool")]
+            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+    )
+    return Loader
 
 
 def _service(reader: _Reader, name: str, table: Any) -> Service:

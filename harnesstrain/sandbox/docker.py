@@ -221,9 +221,8 @@ class DockerSandbox:
     # --- several containers ---
 
     def _composition(self, environment: Environment) -> Composition:
-        folder = environment.context or environment.files
-        if folder is None or environment.compose is None:
-            raise Unsupported("the task's compose file is not at hand")
+        assert environment.compose is not None
+        folder = environment.context or environment.files or Path()
         cpus, memory = environment.cpus or 1, memory_mb(environment, Limits())
         image = environment.image or "ht-main"
         names = ("MAIN_IMAGE_NAME", "PREBUILT_IMAGE_NAME")

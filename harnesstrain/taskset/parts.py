@@ -57,7 +57,7 @@ def environment(
         network=network(table, phase),
         build_timeout=table.build_timeout_sec,
         files=folder if lays else None,
-        compose=compose,
+        compose=str(folder / compose) if compose and not (builds or lays) else compose,
         healthcheck=healthcheck(table.healthcheck),
     )
     extra: dict[str, Any] = {}

@@ -52,7 +52,7 @@ class Environment(Record):
     files: Path | None = Field(default=None, exclude=True)
     """Directory laid into the working directory of a ready image (host path)."""
     compose: str | None = Field(default=None, exclude=True)
-    """Name of the file beside the Dockerfile that asks for further containers."""
+    """The file that asks for further containers: its name in `context` or `files`, or its path (host path)."""
     healthcheck: Healthcheck | None = Field(default=None, exclude=True)
     """What must succeed before work begins."""
     digest: str = ""
