@@ -1,8 +1,4 @@
-"""What `ht tasks check` and `ht tasks oracle` do.
-
-check: the sandbox is asked about every task of a panel.  oracle: every task is solved by its reference solution or left
-alone, and graded.
-"""
+"""What `ht tasks oracle` does: every task is solved by its reference solution or left alone, and graded."""
 
 from __future__ import annotations
 
@@ -11,14 +7,15 @@ from pathlib import Path
 
 from harnesstrain.cli import exits, output
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Prerequisite, Unmeasurable, Unsupported
+from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.task import Task
-from harnesstrain.core.settings import Settings
 from harnesstrain.measure.sandboxes import open_for
-from harnesstrain.rollout.oracle import do_nothing, solve
+from harnesstrain.rollout.oracle import Trial, differences, do_nothing, solve
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.taskset import LoadedPanel, load_panel, reasons_of
+
+DIFFERS = "differs"
 
 
 class OracleSpec(Record):
@@ -29,6 +26,7 @@ class OracleSpec(Record):
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     noop: bool
+    twice: bool = False
     jobs: int | None
     config: Path | None
     given: tuple[str, ...]
@@ -39,31 +37,12 @@ class Line(Record):
 
     task: str
     result: str
-    """solved, unsolved, unsupported, error (it cannot be loaded), another error's kind, or skipped."""
+    """solved, unsolved, differs (the second time), unsupported, error (it cannot be loaded), another error's kind, or
+    skipped."""
     reward: float | None = None
+    rewards: dict[str, float] = {}
+    """Named rewards, and those of a task's steps."""
     detail: str = ""
-
-
-def asked(settings: Settings, loaded: LoadedPanel) -> LoadedPanel:
-    """The panel, where what the sandbox of the settings refuses is a trouble too.  Starts no environment.
-
-    Where no sandbox can be had, says so and leaves the panel as it is.
-    """
-    try:
-        sandbox = open_for(settings)
-    except (Prerequisite, Unsupported) as error:
-        output.say(f"note: only the tasks' files are checked, no sandbox can be had: {error.message}")
-        return loaded
-    refused: dict[str, HtError] = {}
-    try:
-        for name, task in loaded.tasks.items():
-            try:
-                sandbox.check(task.environment)
-            except Unsupported as error:
-                refused[name] = error
-    finally:
-        sandbox.close()
-    return loaded.refuse(refused)
 
 
 def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
@@ -77,7 +56,7 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     try:
         with ThreadPoolExecutor(max_workers=spec.jobs or settings.measure.jobs) as pool:
             names = [place.task for place in loaded.places]
-            for line in pool.map(lambda name: _line(sandbox, loaded, name, noop=spec.noop), names):
+            for line in pool.map(lambda name: _line(sandbox, loaded, name, spec), names):
                 lines.append(line)
                 if not as_json:
                     output.data(f"{line.result:15} {line.task}" + (f"  {line.detail}" if line.detail else ""))
@@ -90,34 +69,50 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     if any(line.result == "skipped" for line in lines):
         msg = "stopped before every task was run"
         raise Incomplete(msg, hint="run the command again")
-    ungraded = [line.task for line in lines if line.result not in ("solved", "unsolved")]
+    ungraded = [line.task for line in lines if line.result not in ("solved", "unsolved", DIFFERS)]
     if ungraded:
         msg = f"could not be graded: {', '.join(ungraded)}"
         raise Unmeasurable(msg, hint="the lines above say why")
-    if exit_code and solved != (0 if spec.noop else len(lines)):
-        msg = f"{solved} of {len(lines)} solved"
+    differing = [line.task for line in lines if line.result == DIFFERS]
+    if exit_code and (differing or solved != (0 if spec.noop else len(lines))):
+        msg = f"not the same twice: {', '.join(differing)}" if differing else f"{solved} of {len(lines)} solved"
         raise AnswerNo(msg)
 
 
-def _line(sandbox: Sandbox, loaded: LoadedPanel, name: str, *, noop: bool) -> Line:
+def _line(sandbox: Sandbox, loaded: LoadedPanel, name: str, spec: OracleSpec) -> Line:
     trouble = loaded.troubles.get(name)
     if trouble is None:
-        return _graded(sandbox, loaded.tasks[name], noop=noop)
+        return _graded(sandbox, loaded.tasks[name], spec)
     result = "unsupported" if isinstance(trouble, Unsupported) else "error"
     return Line(task=name, result=result, detail="; ".join(reasons_of(trouble)))
 
 
-def _graded(sandbox: Sandbox, task: Task, *, noop: bool) -> Line:
+def _graded(sandbox: Sandbox, task: Task, spec: OracleSpec) -> Line:
     if exits.STOP.is_set():
         return Line(task=task.name, result="skipped")
+    run = do_nothing if spec.noop else solve
     try:
-        trial = do_nothing(sandbox, task) if noop else solve(sandbox, task)
+        trial = run(sandbox, task)
+        differs = differences(trial, run(sandbox, task)) if spec.twice else ()
     except HtError as error:
         return Line(task=task.name, result=error.kind, detail=error.message)
-    detail = ""
-    if not trial.solved and not noop:
+    result = DIFFERS if differs else "solved" if trial.solved else "unsolved"
+    parts = [_rewards(trial)] if task.steps else []
+    if not trial.solved and not spec.noop:
         last = (trial.output.strip().splitlines() or trial.grade.output.strip().splitlines() or [""])[-1]
-        detail = f"solve.sh exited {trial.exit_code}: {last}"
+        parts.append(f"solve.sh exited {trial.exit_code}: {last}")
+    parts += differs
+    if spec.twice and not differs:
+        parts.append("twice the same")
     return Line(
-        task=task.name, result="solved" if trial.solved else "unsolved", reward=trial.grade.reward, detail=detail
+        task=task.name,
+        result=result,
+        reward=trial.grade.reward,
+        rewards=trial.grade.rewards,
+        detail="; ".join(part for part in parts if part),
     )
+
+
+def _rewards(trial: Trial) -> str:
+    stopped = f", stopped {trial.stopped}" if trial.stopped else ""
+    return f"steps {', '.join(f'{reward:g}' for reward in trial.steps)}{stopped}"

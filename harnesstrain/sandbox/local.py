@@ -89,15 +89,15 @@ class LocalSandbox:
 
     def check(self, environment: Environment) -> None:
         """Raises Unsupported, naming what `local` cannot do for `environment`."""
-        if environment.network != "none" and self.network == "none":
-            raise Unsupported(
-                f"the task wants network '{environment.network}' and the sandbox has none",
-                hint="`--set sandbox.network=host` allows it",
-            )
         if environment.compose is not None:
             raise Unsupported(
                 f"the local sandbox has one container, and the task needs several ({environment.compose})",
                 hint="use `--set sandbox.kind=docker` for this task",
+            )
+        if environment.network != "none" and self.network == "none":
+            raise Unsupported(
+                f"the task wants network '{environment.network}' and the sandbox has none",
+                hint="`--set sandbox.network=host` allows it",
             )
         self._recipe(environment)
 

@@ -27,6 +27,8 @@ class TaskCheck(Record):
     has_solution: bool = False
     metadata: dict[str, str] = {}
     """Difficulty, category, tags."""
+    runs: dict[str, tuple[str, ...] | None] = {}
+    """What speaks against each kind of sandbox that was asked; empty: it runs there; None: no such sandbox here."""
 
 
 class PanelCheck(Record):

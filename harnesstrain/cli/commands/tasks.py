@@ -46,29 +46,10 @@ def check(
     given: opt.Set = None,
     json: opt.Json = False,
 ) -> None:
-    """Load every task, ask the sandbox, and say what will run here, what will not, and why.  Starts nothing."""
-    from harnesstrain.cli import output
-    from harnesstrain.cli.session import settings_for
-    from harnesstrain.cli.tasks import asked
-    from harnesstrain.core.errors import AnswerNo
-    from harnesstrain.taskset import check_loaded, load_panel
+    """Load every task, ask the sandboxes, and say what will run where, what will not, and why.  Starts nothing."""
+    from harnesstrain.cli.checking import run_check
 
-    settings = settings_for(config=config, given=given)
-    checked = check_loaded(asked(settings, load_panel(panel or settings.panel.chosen, settings.root)))
-    if json:
-        output.emit_list("checks", list(checked.tasks), panel=checked.name, ok=checked.ok)
-    else:
-        for task in checked.tasks:
-            output.data(f"{task.status:12}{task.name}" + "".join(f"\n            {why}" for why in task.reasons))
-            for note in task.notes:
-                output.say(f"note: {task.name}: {note}")
-            if task.hint:
-                output.say(f"hint: {task.name}: {task.hint}")
-    bad = [task.name for task in checked.tasks if task.status != "ok"]
-    output.say(f"{len(checked.tasks) - len(bad)} of {len(checked.tasks)} tasks can be measured")
-    if bad and exit_code:
-        msg = f"cannot be measured: {', '.join(bad)}"
-        raise AnswerNo(msg)
+    run_check(panel, config=config, given=given, as_json=json, exit_code=exit_code)
 
 
 @app.command("oracle")
@@ -78,6 +59,7 @@ def oracle(
     include: opt.Include = None,
     exclude: opt.Exclude = None,
     noop: Annotated[bool, typer.Option("--noop", help="Do nothing instead: no task may be solved.")] = False,
+    twice: Annotated[bool, typer.Option("--twice", help="Do it twice, and say what differs.")] = False,
     jobs: opt.Jobs = None,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
@@ -94,6 +76,7 @@ def oracle(
             include=tuple(include or ()),
             exclude=tuple(exclude or ()),
             noop=noop,
+            twice=twice,
             jobs=jobs,
             config=config,
             given=tuple(given or ()),

@@ -39,7 +39,8 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
     devices = context.devices
     for name, task in chosen.tasks.items():
         try:
-            devices.bench.sandbox.check(task.environment)
+            for environment in task.environments:
+                devices.bench.sandbox.check(environment)
         except Unsupported as error:
             msg = f"task '{name}': {error.message}"
             without = f"`--exclude {name}` leaves it out"
