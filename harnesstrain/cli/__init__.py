@@ -16,7 +16,8 @@ serving.py     what `ht serve-llm` says
 pulling.py     progress of `ht model pull`
 datasets.py    what `ht tasks pull` does
 prebuilding.py what `ht tasks prebuild` does
-tasks.py       what `ht tasks` says
+checking.py    what `ht tasks check` does
+tasks.py       what `ht tasks oracle` does
 exporting.py   what `ht export` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`
 walkthrough.py what `ht quickstart` runs

@@ -17,6 +17,10 @@ drift.py         an action executed again that gives something else than its rec
 dialogue.py      answers the harness until it submits, ends or has spent a budget
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
+carrying.py      artifacts, carried to a verifier that has an environment of its own
+opening.py       an environment: started, the task's files laid into it, healthy
+staging.py       what the driver does itself between the steps of a task
+rewarding.py     the reward of a task with several steps
 changes.py       where the answer is a change of a checkout: a patch, evaluated in a fresh environment
 reexecution.py   a recorded action chain again, in a fresh environment
 playback.py      a recorded rollout again for its harness: the same requests and actions?
