@@ -537,7 +537,7 @@ def _pack(data: str | bytes) -> dict[str, str]:
     try:
         return {"text": data if isinstance(data, str) else data.decode("utf-8")}
     except UnicodeDecodeError:
-        return {"base64": binascii.b2a_base64(data, newline=False).decode("ascii")}
+        return {"base64": binascii.b2a_base64(data, newline=False).decode("ascii")}  # type: ignore[arg-type]
 
 
 def _unpack(packed: Mapping[str, str]) -> bytes:
