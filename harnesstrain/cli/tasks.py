@@ -95,7 +95,8 @@ def _graded(sandbox: Sandbox, task: Task, spec: OracleSpec) -> Line:
         trial = run(sandbox, task)
         differs = differences(trial, run(sandbox, task)) if spec.twice else ()
     except HtError as error:
-        return Line(task=task.name, result=error.kind, detail=error.message)
+        said = error.message.strip().splitlines() or [""]
+        return Line(task=task.name, result=error.kind, detail=said[0] + (f" … {said[-1]}" if said[1:] else ""))
     result = DIFFERS if differs else "solved" if trial.solved else "unsolved"
     parts = [_rewards(trial)] if task.steps else []
     if not trial.solved and not spec.noop:
