@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-
-from platformdirs import user_cache_path
 
 from harnesstrain.cli import exits, output
 from harnesstrain.cli.session import settings_for
@@ -102,8 +99,9 @@ def _lines(sandbox: Sandbox, chosen: LoadedPanel, *, jobs: int, dry_run: bool) -
             continue
         todo.append(line)
         environments[line.task] = environment
-    disk = shutil.disk_usage(next(path for path in (_cache(), *_cache().parents) if path.is_dir())).free
-    output.say(f"{len(todo)} environments to build or pull; {disk / 1e9:.1f} GB free on this machine's cache disk")
+    free = sandbox.room() if isinstance(sandbox, KeepsBuilds) else None
+    disk = f"{free / 1e9:.1f} GB free" if free is not None else "free space unknown: it is another machine's"
+    output.say(f"{len(todo)} environments to build or pull; {disk}")
     if dry_run:
         yield from todo
         return
@@ -170,7 +168,3 @@ def _total(lines: list[Built]) -> str:
     size = sum(line.bytes or 0 for line in lines)
     told = ", ".join(f"{count} {result}" for result, count in counts.items())
     return f"{told}; {size / 1e6:.1f} MB here, shared parts counted each time" if size else told
-
-
-def _cache() -> Path:
-    return user_cache_path("harnesstrain")

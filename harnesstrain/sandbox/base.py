@@ -140,3 +140,6 @@ class KeepsBuilds(Protocol):
 
     def built(self, environment: Environment) -> int | None:
         """Bytes on the disk of what `open` needs; None: `prepare` has work to do.  Builds nothing."""
+
+    def room(self) -> int | None:
+        """Bytes free where builds are kept; None: that cannot be seen from here."""

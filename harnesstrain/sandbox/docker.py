@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import threading
 import weakref
 from collections.abc import Sequence
@@ -147,6 +148,12 @@ class DockerSandbox:
         """Bytes of the image, the layers that it shares with others included."""
         found = self._images.known(environment)
         return None if found is None else int(found.get("Size") or 0)
+
+    def room(self) -> int | None:
+        """Bytes free on the engine's disk, where that is on this machine."""
+        root = Path(str(self._info.get("DockerRootDir") or ""))
+        same_machine = self._client.api.base_url.startswith("http+docker://")
+        return shutil.disk_usage(root).free if same_machine and root.is_absolute() and root.is_dir() else None
 
     def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> DockerSession:
         """Start a container."""

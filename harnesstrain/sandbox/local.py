@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 import secrets
+import shutil
 import subprocess
 import threading
 import weakref
@@ -113,6 +114,11 @@ class LocalSandbox:
             return None if base is None else 0
         layer = self.layers.find(self._layer_key(environment, environment.context))
         return None if layer is None else sum(path.lstat().st_size for path in layer.rglob("*") if path.is_file())
+
+    def room(self) -> int | None:
+        """Bytes free on the disk of the layers."""
+        root = self.layers.root
+        return shutil.disk_usage(next(path for path in (root, *root.parents) if path.is_dir())).free
 
     def open(self, environment: Environment, *, limits: Limits | None = None, at: str | None = None) -> LocalSession:
         """Start an environment, or go on from the state `at`, exactly as the session that was sealed would."""
