@@ -19,5 +19,7 @@ confinement.py  what an untrusted process may see and use; starting it so
 seccomp.py      the system calls that no confined process needs
 cgroups.py      control groups: bounds for all processes of a confinement together
 packed.py       a directory tree as one file: what a kept state consists of
+starter.py      starting many confined processes by forks of one that is ready
+forkserver.py   that one: forks launchers
 launcher.py     the confined process's parent: mounts, limits, dropping root, clean-up
 """

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harnesstrain.core import cgroups, seccomp
 
@@ -114,14 +114,39 @@ def launch_argv(confinement: Confinement) -> list[str]:
     The process it starts is the launcher; its exit code is the command's (128+n for signal n), or 125 with one line on
     stderr when the confinement could not be made.  End it with `stop`.  No shell, no secret in the arguments.
     """
+    folder = str(Path(__file__).parent)
+    return [sys.executable, "-I", "-S", "-c", _START, folder, specification(confinement).hex()]
+
+
+def specification(confinement: Confinement) -> bytes:
+    """What the launcher is told: a dict in marshal format."""
     spec = asdict(confinement)
     if confinement.root is None:
         spec["files"] = {**_accounts(confinement.inner_uid), **confinement.files}
     spec["bwrap"] = bubblewrap() or "bwrap"
     spec["owner"] = os.getpid()
     spec["seccomp"] = b"" if confinement.nested else seccomp.program()
-    folder = str(Path(__file__).parent)
-    return [sys.executable, "-I", "-S", "-c", _START, folder, marshal.dumps(_plain(spec)).hex()]
+    return marshal.dumps(_plain(spec))
+
+
+class Running(Protocol):
+    """A started process: what is used of a `Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+
+    def poll(self) -> int | None:
+        """Its exit code (-n for signal n), or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, once it ended.  Raises TimeoutExpired."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal."""
+
+    def kill(self) -> None:
+        """Kill it."""
 
 
 def _plain(value: Any) -> Any:
@@ -141,7 +166,7 @@ def _accounts(uid: int) -> dict[str, str]:
     }
 
 
-def stop(process: subprocess.Popen[bytes], grace: float = 5.0) -> int:
+def stop(process: Running, grace: float = 5.0) -> int:
     """End a launched process and everything in it; returns its exit code.  Safe to call twice."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

@@ -45,9 +45,11 @@ STAGES = ("/mnt", "/media", "/srv", "/opt", "/tmp")
 """Where the mounts are made, in a namespace of their own; the first that hides nothing."""
 
 libc = ctypes.CDLL(None, use_errno=True)
+_swapped: dict[int, int] = {}
 
 
-def _call(name: str, *args: Any) -> int:
+def call(name: str, *args: Any) -> int:
+    """Call a function of the C library.  Raises OSError."""
     result: int = getattr(libc, name)(*args)
     if result < 0:
         code = ctypes.get_errno()
@@ -57,7 +59,7 @@ def _call(name: str, *args: Any) -> int:
 
 def _mount(kind: str, target: str, options: str = "", flags: int = 0) -> None:
     fstype = kind.encode() if kind else None
-    _call("mount", kind.encode() or b"none", target.encode(), fstype, flags, options.encode() or None)
+    call("mount", kind.encode() or b"none", target.encode(), fstype, flags, options.encode() or None)
 
 
 def _own_namespaces(heir_of: int | None) -> bool:
@@ -66,12 +68,12 @@ def _own_namespaces(heir_of: int | None) -> bool:
     if heir_of:
         for kind in ("mnt",) if root else ("user", "mnt"):
             fd = os.open(f"/proc/{heir_of}/ns/{kind}", os.O_RDONLY)
-            _call("setns", fd, 0)
+            call("setns", fd, 0)
             os.close(fd)
-        _call("unshare", CLONE_NEWNS)
+        call("unshare", CLONE_NEWNS)
         return root
     uid, gid = os.geteuid(), os.getegid()
-    _call("unshare", CLONE_NEWNS if root else CLONE_NEWNS | CLONE_NEWUSER)
+    call("unshare", CLONE_NEWNS if root else CLONE_NEWNS | CLONE_NEWUSER)
     if not root:
         cgroups.write("/proc/self/setgroups", "deny")
         cgroups.write("/proc/self/uid_map", f"0 {uid} 1")
@@ -89,7 +91,7 @@ def _user_namespace(lines: str, creator: int = 0) -> int:
             if creator:
                 os.setresgid(creator, creator, creator)
                 os.setresuid(creator, creator, creator)
-            _call("unshare", CLONE_NEWUSER)
+            call("unshare", CLONE_NEWUSER)
             os.write(ready[1], b"1")
             os.close(go[1])
             os.read(go[0], 1)
@@ -107,9 +109,11 @@ def _user_namespace(lines: str, creator: int = 0) -> int:
         os.waitpid(child, 0)
 
 
-def _swapped_owners(uid: int) -> int:
-    """A user namespace in which root and `uid` have changed places, for id-mapped mounts."""
-    return _user_namespace(f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}")
+def swapped_owners(uid: int) -> int:
+    """A user namespace in which root and `uid` have changed places, for id-mapped mounts; made once for a user."""
+    if uid not in _swapped:
+        _swapped[uid] = _user_namespace(f"0 {uid} 1\n1 1 {uid - 1}\n{uid} 0 1\n{uid + 1} {uid + 1} {LAST_ID - uid}")
+    return _swapped[uid]
 
 
 def _tree(source: str, owners: int | None, writable: bool, owner: int) -> int:
@@ -118,13 +122,13 @@ def _tree(source: str, owners: int | None, writable: bool, owner: int) -> int:
     Where it cannot, what is writable has to be the confined user's own already.
     """
     try:
-        tree = _call("syscall", OPEN_TREE, AT_FDCWD, source.encode(), OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC)
+        tree = call("syscall", OPEN_TREE, AT_FDCWD, source.encode(), OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC)
     except OSError as error:
         raise OSError(error.errno, f"cannot show {source}: {os.strerror(error.errno or 0)}") from error
     if owners is not None:
         attributes = (ctypes.c_uint64 * 4)(ATTR_IDMAP, 0, 0, owners)
         try:
-            _call("syscall", MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, 32)
+            call("syscall", MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, 32)
         except OSError as error:
             if writable and os.stat(source).st_uid != owner:
                 msg = f"{source} cannot be made writable for the confined user: its file system maps no owners"
@@ -137,7 +141,7 @@ def _place(tree: int, source: str, target: str) -> None:
         os.mkdir(target)
     else:
         cgroups.write(target, "")
-    _call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_FROM_FD)
+    call("syscall", MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_FROM_FD)
     os.close(tree)
 
 
@@ -199,7 +203,7 @@ def stage(spec: dict[str, Any]) -> list[str]:
     real_root = spec["real_root"] = _own_namespaces(heir_of)
     owner = spec["uid"] if real_root else 0
     binds = spec["binds"]
-    owners = _swapped_owners(owner) if real_root and binds else None
+    owners = swapped_owners(owner) if real_root and binds else None
     trees = [_tree(bind["source"], owners, bind["writable"], owner) for bind in binds]
     layers = [*spec["root"]["lowers"], spec["root"]["upper"]] if spec["root"] else []
     opened = [os.open(path, os.O_PATH) for path in layers if path]
@@ -349,8 +353,12 @@ def _children() -> list[int]:
 
 
 def main(text: str) -> NoReturn:
-    """Confine and wait; the exit code is the command's.  `text`: the specification, in hexadecimal marshal format."""
-    spec: dict[str, Any] = marshal.loads(bytes.fromhex(text))
+    """`confine`, when started alone.  `text`: the specification, in hexadecimal marshal format."""
+    confine(marshal.loads(bytes.fromhex(text)))
+
+
+def confine(spec: dict[str, Any]) -> NoReturn:
+    """Confine and wait; the exit code is the command's."""
     groups: dict[str, str] = {}
     code = FAILED
     with cgroups.suppress(PermissionError):

@@ -68,11 +68,21 @@ class JailLimits(Record):
 class Launch:
     """How to start a program of a harness."""
 
-    argv: tuple[str, ...]
+    command: tuple[str, ...]
     env: Mapping[str, str] | None
     """None: the launcher's own; the confined program gets the pins alone."""
     cwd: Path | None
-    isolated: bool
+    confined: Confinement | None = None
+
+    @property
+    def isolated(self) -> bool:
+        """Whether it runs in a jail."""
+        return self.confined is not None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What to give to a `Popen`."""
+        return self.command if self.confined is None else tuple(confinement.launch_argv(self.confined))
 
 
 def require(isolated: bool) -> None:
@@ -114,10 +124,10 @@ def launch(
     if not isolated:
         own = str(tmp) if tmp is not None else PINS["TMPDIR"]
         env = {**PINS, "HOME": own, "TMPDIR": own, "PATH": python.path}
-        return Launch(words, env, worktree.resolve(), isolated=False)
+        return Launch(words, env, worktree.resolve())
     if scratch:
         words = ("/bin/sh", "-c", f'cp -RP {HOME}/. {WORK}/ && exec "$@"', "check", *words)
-    return Launch(tuple(confinement.launch_argv(_confine(worktree, python, words, limits, scratch))), None, None, True)
+    return Launch(words, None, None, _confine(worktree, python, words, limits, scratch))
 
 
 def works(worktree: Path, manifest: Manifest, limits: JailLimits, environment: Path | None = None) -> str | None:

@@ -12,7 +12,11 @@ from collections.abc import Callable
 from subprocess import Popen
 
 from harnesstrain.core.errors import PolicyFailure
+from harnesstrain.core.starter import Started
 from harnesstrain.harness.wire import quote
+
+Child = Started | Popen[bytes]
+"""A process whose stdin, stdout and stderr are pipes."""
 
 CHUNK = 65_536
 SLICE = 0.25
@@ -64,7 +68,7 @@ class Pipes:
     neither side waits for the other for ever.
     """
 
-    def __init__(self, process: Popen[bytes], *, max_line: int, log_bytes: int) -> None:
+    def __init__(self, process: Child, *, max_line: int, log_bytes: int) -> None:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         self._alive: Callable[[], bool] = lambda: process.poll() is None
         self._in, self._streams = process.stdin, (process.stdout, process.stderr)

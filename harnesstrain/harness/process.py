@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any
 
-from harnesstrain.core import confinement
+from harnesstrain.core import confinement, starter
 from harnesstrain.core.errors import ConfigError, PolicyFailure, SandboxFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.harness import Manifest
 from harnesstrain.harness import jail, wire
 from harnesstrain.harness.jail import JailLimits, Launch
-from harnesstrain.harness.pipes import Pipes
+from harnesstrain.harness.pipes import Child, Pipes
 
 
 class HarnessLimits(JailLimits):
@@ -52,7 +52,7 @@ class Exit(Record):
 class HarnessProcess:
     """One harness process.  `receive` from one thread at a time; `send` from any."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limits: HarnessLimits, *, isolated: bool) -> None:
+    def __init__(self, process: Child, limits: HarnessLimits, *, isolated: bool) -> None:
         self.isolated = isolated
         """Whether it runs in a jail."""
         self._process = process
@@ -184,10 +184,12 @@ class HarnessProcess:
             raise SandboxFailure(f"the jail of the harness could not start: {why}", hint="`ht doctor` says more")
 
 
-def _spawn(how: Launch) -> subprocess.Popen[bytes]:
+def _spawn(how: Launch) -> Child:
     try:
+        if how.confined is not None:
+            return starter.start(how.confined)
         return subprocess.Popen(
-            how.argv,
+            how.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -197,5 +199,5 @@ def _spawn(how: Launch) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        message = f"cannot start the harness: {how.argv[0]}: {error.strerror}"
+        message = f"cannot start the harness: {how.command[0]}: {error.strerror}"
         raise ConfigError(message, hint="correct `command` in harness.toml") from error
