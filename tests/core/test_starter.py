@@ -18,7 +18,7 @@ from harnesstrain.core.starter import Started
 
 pytestmark = pytest.mark.local
 ENV = {"PATH": PROGRAMS, "FACT": "1"}
-SHOWN = "id -u; pwd; env | sort; ls -l /proc/self/fd | wc -l; ls /; cat /given/note; ulimit -a; grep ^Sig /proc/self/status"
+SHOWN = "id -u; pwd; env | sort; ls -l /proc/self/fd | wc -l; ls /; cat /given/note; ulimit -a; grep Sig /proc/self/status"
 STARTER = """
 import os, time
 from harnesstrain.core.confinement import PROGRAMS, Confinement
