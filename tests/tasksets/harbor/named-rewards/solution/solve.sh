@@ -1,0 +1,1 @@
+echo 'seq 5' > count.sh

@@ -1,0 +1,1 @@
+wc -l < data > answer.txt

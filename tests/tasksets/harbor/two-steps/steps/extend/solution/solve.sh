@@ -1,0 +1,1 @@
+printf '#!/bin/sh\necho hello $(cat /app/name.txt)\n' > greet.sh

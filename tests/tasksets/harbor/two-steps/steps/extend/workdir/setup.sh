@@ -1,0 +1,2 @@
+tr A-Z a-z < NAME > name.txt
+rm NAME setup.sh

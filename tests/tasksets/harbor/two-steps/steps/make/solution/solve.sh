@@ -1,0 +1,2 @@
+printf '#!/bin/sh\necho hello\n' > greet.sh
+chmod +x greet.sh

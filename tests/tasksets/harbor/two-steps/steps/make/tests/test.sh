@@ -1,0 +1,2 @@
+. /tests/say.sh
+[ "$(/app/greet.sh)" = hello ] && say 1 || say 0
