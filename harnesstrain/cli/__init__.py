@@ -19,6 +19,7 @@ prebuilding.py what `ht tasks prebuild` does
 checking.py    what `ht tasks check` does
 tasks.py       what `ht tasks oracle` does
 exporting.py   what `ht export` prints
+importing.py   what `ht import` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`
 walkthrough.py what `ht quickstart` runs
 showing.py     any record, for `ht show`

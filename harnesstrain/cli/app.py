@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import typer
 
@@ -40,6 +41,7 @@ COMMANDS = {
     "gc": "Plumbing",
     "db": "Plumbing",
     "export": "Plumbing",
+    "import": "Plumbing",
 }
 """Every command and the panel of `ht --help` it stands in."""
 
@@ -56,7 +58,8 @@ app = typer.Typer(
 
 def _register() -> None:
     for name, panel in COMMANDS.items():
-        module = import_module(f"harnesstrain.cli.commands.{name.replace('-', '_')}")
+        file = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+        module = import_module(f"harnesstrain.cli.commands.{file}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name, rich_help_panel=panel)
         else:

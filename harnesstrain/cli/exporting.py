@@ -60,6 +60,8 @@ def _about(store: Store, rollout: Rollout, config: Path | None) -> About:
     from harnesstrain.stages.export import About
 
     run = store.run(rollout.run)
+    if run.imported is not None:
+        return About(harness=run.imported.agent, commit=run.imported.version, model=run.imported.model)
     model = store.endpoint(store.regime(run.regime).endpoint).model
     return About(harness=_harness(run.commit, config), commit=run.commit, model=model)
 

@@ -22,6 +22,10 @@ from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded
 from harnesstrain.judge.certification import Evidence
 from harnesstrain.judge.comparison import FORKED, MISSING, NOT_CERTIFIED, Comparison, OpenCell, Pair
 
+ALIKE = "`ht evaluate BASE..CAND` measures both alike"
+TOGETHER = "jobs of one configuration, imported together, are comparable: `ht import harbor JOB JOB`"
+"""Hints for runs that are not comparable; the second for two that were imported."""
+
 
 def compare(
     base: Run,
@@ -93,7 +97,7 @@ def _check(base: Run, cand: Run) -> None:
         if not equal:
             raise UsageError(
                 f"runs {short(base.id)} and {short(cand.id)} are not comparable: {what} {left} and {right} differ",
-                hint="`ht evaluate BASE..CAND` measures both alike",
+                hint=ALIKE if base.imported is None or cand.imported is None else TOGETHER,
                 base=base.id,
                 cand=cand.id,
                 differs=what,

@@ -41,7 +41,8 @@ class Regime(Record):
     """What a sandbox may use where its task names nothing."""
     budgets: Budgets = Field(default_factory=Budgets)
     grading: str = "submitted"
-    """`submitted`: only a submitted state can be solved.  `final_state`: grade whatever is there at the end."""
+    """`submitted`: only a submitted state can be solved.  `final_state`: grade whatever is there at the end.
+    `imported`: as another program did."""
     overrides: tuple[str, ...] = ("max_tokens", "stop")
     """Sampling fields that a harness may change; max_tokens only downwards."""
     harness_environment: str | None = None
@@ -52,6 +53,25 @@ class Regime(Record):
     def digest(self) -> str:
         """The measurement identity: two runs are comparable only if it is equal."""
         return digest(self)
+
+
+IMPORTED = "imported"
+"""The grading rule of a regime that another program measured under."""
+
+
+class Imported(Record):
+    """Where a run comes from that another program measured."""
+
+    program: str
+    """harbor."""
+    job: str
+    """Id of the job that it was."""
+    name: str
+    """What the job is called."""
+    agent: str
+    version: str
+    """Of the agent: it has no commit."""
+    model: str | None = None
 
 
 class Run(Record):
@@ -72,6 +92,8 @@ class Run(Record):
     """From --fresh; empty otherwise."""
     early_stop_against: str | None = None
     """The baseline run against which the cells that were not measured cannot change the verdict."""
+    imported: Imported | None = None
+    """Set when another program measured it; `commit` is then a digest of the agent, and no git knows it."""
 
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:

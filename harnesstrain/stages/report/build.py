@@ -9,7 +9,7 @@ from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
-from harnesstrain.core.records.run import Regime, Run
+from harnesstrain.core.records.run import IMPORTED, Regime, Run
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Verdict
 from harnesstrain.judge import Comparison, levers
 from harnesstrain.judge.certification import certification, unsteady
@@ -99,7 +99,7 @@ def _choose(records: Records, spec: ReportSpec) -> _Chosen:
 
 def _header(records: Records, chosen: _Chosen, regime: Regime | None) -> Header:
     base, cand = chosen.base, chosen.cand
-    sampling = regime.sampling if regime else None
+    sampling = regime.sampling if regime and regime.grading != IMPORTED else None
     return Header(
         base_commit=base.commit,
         cand_commit=cand.commit if cand else None,
@@ -112,12 +112,18 @@ def _header(records: Records, chosen: _Chosen, regime: Regime | None) -> Header:
         seeds=base.seeds,
         regime=base.regime,
         model=_model(records, regime) if regime else None,
-        sandbox=f"{regime.sandbox.kind}, network {regime.sandbox.network}" if regime else "",
+        sandbox=_sandbox(regime) if regime else "",
         grading=regime.grading if regime else "",
         sampling=f"temperature {sampling.temperature:g}, seed {sampling.seed}, {sampling.max_tokens} tokens a call"
         if sampling
         else "",
     )
+
+
+def _sandbox(regime: Regime) -> str:
+    if regime.grading == IMPORTED:
+        return f"{regime.sandbox.kind} {regime.sandbox.pins}".strip()
+    return f"{regime.sandbox.kind}, network {regime.sandbox.network}"
 
 
 def _model(records: Records, regime: Regime) -> ModelShown | None:
@@ -134,6 +140,8 @@ def _model(records: Records, regime: Regime) -> ModelShown | None:
 
 
 def _certification(run: Run, rollouts: Sequence[Rollout], certificates: Iterable[Certificate]) -> Certification:
+    if run.imported is not None:
+        return Certification(certified=0, cells=len(rollouts), results={})
     results: dict[str, list[str]] = {}
     cells = certification(run.regime, rollouts, certificates)
     for cell in cells:
@@ -194,6 +202,12 @@ def _warnings(
     """What limits belief, in sentences."""
     if regime is None:
         yield "The regime of these runs is not in the store."
+    elif imported := [run.imported for run in (chosen.base, chosen.cand) if run is not None and run.imported]:
+        named = " and ".join(f"{one.agent} {one.version} in job {one.name}" for one in imported)
+        yield (
+            f"Imported from {imported[0].program}, measured by it and not here: {named}. Nothing is certified; "
+            "a flip may be chance."
+        )
     elif not regime.deterministic:
         yield "The model endpoint does not repeat itself: a flip may be chance; read the p-value, not the diff."
     for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):

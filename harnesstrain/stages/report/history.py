@@ -167,7 +167,8 @@ def status(records: Records, baseline: str | None = None) -> Status:
     epochs = epoch_rows(records)
     stored = sorted(records.epochs(), key=lambda e: e.number)
     done = [promotion for promotion in records.promotions() if promotion.state == "done"]
-    summaries = list(records.summaries())
+    foreign = {run.id for run in records.runs() if run.imported is not None}
+    summaries = [one for one in records.summaries() if one.run not in foreign]
     if baseline is None:
         known = [*(one.commit for one in summaries[-1:]), *(e.base for e in stored[-1:]), *(p.new for p in done[-1:])]
         baseline = known[-1] if known else None

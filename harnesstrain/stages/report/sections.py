@@ -65,7 +65,8 @@ def _measured(report: Report) -> Part:
         repeat = "repeats itself" if head.model.deterministic else "does not repeat itself"
         lines.append(f"Model {head.model.model} on {head.model.engine} {short(head.model.fingerprint)}; it {repeat}.")
     if head.sandbox:
-        lines.append(f"Sandbox {head.sandbox}. Grading {head.grading}. Sampling: {head.sampling}.")
+        sampling = f" Sampling: {head.sampling}." if head.sampling else ""
+        lines.append(f"Sandbox {head.sandbox}. Grading {head.grading}.{sampling}")
     runs = f"runs {short(head.base_run)} and {short(head.cand_run)}" if head.cand_run else f"run {short(head.base_run)}"
     lines.append(f"Regime {short(head.regime)}, {runs}.")
     lines.append(_certified(report))
