@@ -76,7 +76,8 @@ class DockerSandbox:
         build_network: str | None = None,
         archives: Path | None = None,
     ) -> None:
-        """`docker_host`: the engine's address, else Docker's own variables; `build_network`: for RUN instructions.
+        """`docker_host`: the engine's address, else Docker's own variables; `build_network`: for RUN instructions,
+        else the sandbox's own, if it has one.
 
         `archives`: directory of images as files, for what the engine lacks.
 
@@ -87,7 +88,8 @@ class DockerSandbox:
         self._client = connect(docker_host)
         self._info = self._client.info()
         cache = cache_dir or user_cache_path("harnesstrain")
-        self._images = Images(self._client, cache / LOCKS, build_network, archives)
+        building = build_network or ("host" if network == "host" else None)
+        self._images = Images(self._client, cache / LOCKS, building, archives)
         self._settings = Settings(self._client, self._info, network, cache / "pins")
         self._guard = Guard(owner_labels()["harnesstrain.owner"], docker_host)
         self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
