@@ -100,7 +100,7 @@ def _version(own: tuple[Rule, ...]) -> str:
 
 def scrub(text: bytes, command: str = "") -> bytes:
     """`text` with volatile tokens replaced by names.  `command`: what printed it; some rules depend on it."""
-    compiled = _compiled(_Own.rules)
+    compiled = _compiled(_Own.rules) if text else ()
     for _ in range(ROUNDS):
         before = text
         for rule in compiled:

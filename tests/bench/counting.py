@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
 from harnesstrain.llm.base import EngineSpec, Model
 from harnesstrain.llm.engines.embedded import EmbeddedEngine
@@ -49,6 +52,19 @@ class CountingEngine:
 
 class GlancingModel(ScriptedModel):
     """Takes a hundred tokens for every message: what it costs itself does not grow with the conversation."""
+
+    busy = 0.0
+    """Seconds of processor time that all of them took to answer."""
+    _lock_busy = threading.Lock()
+
+    def complete_until(self, request: LlmRequest, stop: StopSignal) -> Reply:
+        """What the script says."""
+        before = time.thread_time()
+        try:
+            return super().complete_until(request, stop)
+        finally:
+            with GlancingModel._lock_busy:
+                GlancingModel.busy += time.thread_time() - before
 
     def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
         """A hundred a message."""
