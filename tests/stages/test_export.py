@@ -47,7 +47,7 @@ def conversed(*exchanges: Step | dict[str, Any], **more: Any) -> dict[str, Any]:
         fields = dict(one)
         keys = []
         for message in fields.pop("say"):
-            keys.append(digest(message))
+            keys.append(digest(repr(message)))
             messages[keys[-1]] = message
         tools = fields.pop("tools", None)
         if tools is not None:
