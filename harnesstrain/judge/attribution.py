@@ -47,7 +47,8 @@ def _judged(
 ) -> tuple[str | None, str]:
     if divergence is None or (divergence.base is None and divergence.cand is None and _submitted(steps)):
         return COLLATERAL, "same requests and actions, another grade"
-    if cand.outcome is Outcome.POLICY_CRASH and not any(step.kind is not StepKind.NOTE for step in steps):
+    own = [step for step in steps if step.kind not in (StepKind.NOTE, StepKind.STAGE)]
+    if cand.outcome is Outcome.POLICY_CRASH and not own:
         return ATTRIBUTED, "the candidate crashed before its first request"
     if not divergence.harness_acted:
         return COLLATERAL, f"the harness did the same up to {where(divergence)}"

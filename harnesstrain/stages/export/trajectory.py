@@ -89,6 +89,8 @@ class _Writer:
                 self._reply(exchange)
             elif exchange.kind is StepKind.NOTE:
                 self._note(exchange)
+            elif exchange.kind in (StepKind.STAGE, StepKind.VERIFY):
+                self._drive(exchange)
             else:
                 self._act(exchange)
         return self._steps
@@ -189,6 +191,13 @@ class _Writer:
             result = {"source_call_id": name, "content": printed.decode("utf-8", "replace"), "extra": facts}
             step["observation"] = {"results": [result]}
         self._steps.append(step)
+
+    def _drive(self, exchange: Exchange) -> None:
+        """A step for what was done between the steps of the task: not by the harness."""
+        name = json.loads(exchange.action or "{}").get("step", "")
+        said = (exchange.stdout or exchange.stderr or b"").decode("utf-8", "replace")
+        message = f"{exchange.kind.value} step '{name}'" + (f": {said}" if said else "")
+        self._steps.append({"source": "system", "message": message})
 
     def _note(self, exchange: Exchange) -> None:
         """A note stands with the step before it."""
