@@ -148,6 +148,9 @@ class ScriptedSession:
         """Nothing is there."""
         raise FileFault("ENOENT", source, "No such file or directory")
 
+    def lay(self, source: Path, target: str) -> None:
+        """Nothing lies here."""
+
     def end_processes(self) -> None:
         """There is none."""
 
@@ -165,6 +168,10 @@ class ScriptedSession:
     def state(self) -> str | None:
         """Digest of the number of actions."""
         return digest([self._env[TASK], self._actions]) if self._sandbox.keeps else None
+
+    def changed(self) -> tuple[str, ...] | None:
+        """Nobody looks."""
+        return None
 
     def close(self) -> None:
         """Nothing to end."""
@@ -260,6 +267,10 @@ class CountedSession:
         """Get."""
         return self._session.get(source, target, limit=limit)
 
+    def lay(self, source: Path, target: str) -> None:
+        """Lay."""
+        self._session.lay(source, target)
+
     def end_processes(self) -> None:
         """End them."""
         self._session.end_processes()
@@ -279,6 +290,10 @@ class CountedSession:
     def state(self) -> str | None:
         """The session's."""
         return self._session.state()
+
+    def changed(self) -> tuple[str, ...] | None:
+        """The session's."""
+        return self._session.changed()
 
     def close(self) -> None:
         """Close it."""

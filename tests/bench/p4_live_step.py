@@ -44,7 +44,8 @@ def measure(scale: Scale) -> Result:
     harness = 1000 * (long.spent.others - short.spent.others) / steps
     detail = (
         f"{steps} live steps in Docker: driver {own:.2f} ms, harness {harness:.2f} ms, of which a raw command on one "
-        f"connection takes {raw:.2f} ms and the model {model:.2f} ms; {long.calls} model calls, {long.executions or long.steps} executions"
+        f"connection takes {raw:.2f} ms and the model {model:.2f} ms; {long.calls} model calls, "
+        f"{long.executions or long.steps} executions"
     )
     return Result.at_most(ID, own + harness - raw - model, TARGET, UNIT, detail)
 

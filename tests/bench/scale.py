@@ -22,11 +22,26 @@ class Scale:
     """Steps, times `growth`, where steps grow."""
     growth_tasks: int = 4
     """Tasks, times `growth`, where tasks grow."""
+    many_tasks: int = 500
+    """Tasks of a run whose driver's memory is measured."""
+    many_steps: int = 100
+    """Their steps."""
     model: str = "smollm2-135m"
     """Of the catalogue, where a real tokenizer or engine is measured."""
 
 
 FULL = Scale()
-SMALL = Scale(tasks=4, steps=20, long=100, repeats=1, turns=6, growth_steps=5)
-TINY = Scale(tasks=2, steps=4, long=8, repeats=1, turns=2, growth=(1, 2, 3), growth_steps=2, growth_tasks=1)
+SMALL = Scale(tasks=4, steps=20, long=100, repeats=1, turns=6, growth_steps=5, many_tasks=64, many_steps=10)
+TINY = Scale(
+    tasks=2,
+    steps=4,
+    long=8,
+    repeats=1,
+    turns=2,
+    growth=(1, 2, 3),
+    growth_steps=2,
+    growth_tasks=1,
+    many_tasks=8,
+    many_steps=2,
+)
 SCALES = {"full": FULL, "small": SMALL, "tiny": TINY}

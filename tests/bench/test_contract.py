@@ -16,7 +16,7 @@ from tests.bench.spent import exponent
 from tests.bench.workload import Shape, command, observation
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P10", "live-step", "tracing")
+NAMES = ("P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "docker32", "live-step", "tracing")
 
 
 def test_every_measurement_is_tested_here() -> None:
