@@ -15,6 +15,7 @@ from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.rollout import Step, StepKind, Trace
 from harnesstrain.stages.export.atif import Content, Result, ToolCall, Trajectory
 from harnesstrain.stages.export.atif import Step as Turn
+from harnesstrain.stages.export.messages import clean
 
 
 class Told(Record):
@@ -139,7 +140,7 @@ def _path(part: Any) -> str:
 
 
 def _arguments(call: ToolCall) -> str:
-    return canonical(call.arguments).decode()
+    return canonical(clean(call.arguments)).decode()
 
 
 def _usage(turn: Turn) -> Usage:
