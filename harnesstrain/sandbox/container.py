@@ -63,7 +63,7 @@ class Settings:
         count, cpuset = self._processors(environment, bounds)
         memory, file = memory_mb(environment, bounds), largest(environment, bounds)
         return self._api.create_host_config(
-            network_mode=self._network,
+            network_mode=self._network_of(environment),
             mem_limit=f"{memory}m",
             memswap_limit=f"{memory}m",
             nano_cpus=None if wanted >= count else int(wanted * 1e9),
@@ -102,6 +102,10 @@ class Settings:
             "volumes": mounts,
         }
 
+    def _network_of(self, environment: Environment) -> str:
+        """A task that wants no network gets none, whatever the sandbox has."""
+        return "none" if environment.network == "none" else self._network
+
     def bounds(self, environment: Environment, limits: Limits, labels: Mapping[str, str]) -> Bounds:
         """Of every container of a task of several."""
         return Bounds(
@@ -109,7 +113,7 @@ class Settings:
             limits=limits,
             memory_mb=limits.memory_mb or MEMORY_MB,
             largest=largest(environment, limits),
-            network=self._network,
+            network=self._network_of(environment),
             capabilities=tuple(CAPABILITIES),
             seccomp=self._files.seccomp(),
         )

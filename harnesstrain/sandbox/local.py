@@ -136,6 +136,7 @@ class LocalSandbox:
                 start=state.path if state else None,
             ),
             {**facts["env"], **environment.env},
+            network=self.network == "host" and environment.network != "none",
             memory_mb=environment.memory_mb or bounds.memory_mb or MEMORY_MB,
             cpus=environment.cpus or bounds.cpus or 1,
             pids=bounds.pids,
@@ -212,7 +213,9 @@ class LocalSandbox:
 
     def _build(self, part: Path, base: Path, recipe: dockerfile.Recipe, environment: Environment) -> dict[str, Any]:
         assert environment.context is not None
-        confinement = self._confinement(Overlay(lowers=(base,), upper=part), {}, memory_mb=4096, cpus=1, pids=1024)
+        confinement = self._confinement(
+            Overlay(lowers=(base,), upper=part), {}, network=self.network == "host", memory_mb=4096, cpus=1, pids=1024
+        )
         session = LocalSession(self, confinement, 20_000)
         try:
             for step in recipe.steps:
@@ -236,7 +239,7 @@ class LocalSandbox:
     # --- starting ---
 
     def _confinement(
-        self, root: Overlay, env: Mapping[str, str], *, memory_mb: int, cpus: float, pids: int
+        self, root: Overlay, env: Mapping[str, str], *, network: bool, memory_mb: int, cpus: float, pids: int
     ) -> Confinement:
         usable = sorted(os.sched_getaffinity(0))
         count = min(math.ceil(cpus), len(usable))
@@ -247,9 +250,9 @@ class LocalSandbox:
         return Confinement(
             command=(PYTHON, "-I", "-S", "-c", bundle.BOOT) if python else ("/bin/sh", "-c", bundle.shell_agent()),
             env={**pins.ENVIRONMENT, "PATH": PROGRAMS, **env},
-            network=self.network == "host",
+            network=network,
             tmpfs=(),
-            files={**pins.proc_files(count, memory_mb), **pins.cpu_files(count), **self._resolver()},
+            files={**pins.proc_files(count, memory_mb), **pins.cpu_files(count), **_resolver(network)},
             hostname=pins.HOSTNAME,
             memory_mb=memory_mb + in_memory if together else memory_mb,
             pids=pids + OWN_PROCESSES,
@@ -262,10 +265,6 @@ class LocalSandbox:
             as_pid_1=True,
             root=root,
         )
-
-    def _resolver(self) -> dict[str, str]:
-        path = Path("/etc/resolv.conf")
-        return {str(path): path.read_text()} if self.network == "host" and path.is_file() else {}
 
     def start(self, confinement: Confinement, first_pid: int = 0) -> Agent:
         """Start an agent in `confinement`.  `first_pid`: of its first command; 0: what follows the agent's own.
@@ -290,3 +289,8 @@ class LocalSandbox:
                 agent.close()
                 raise
             return agent
+
+
+def _resolver(network: bool) -> dict[str, str]:
+    path = Path("/etc/resolv.conf")
+    return {str(path): path.read_text()} if network and path.is_file() else {}

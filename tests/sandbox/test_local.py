@@ -159,6 +159,8 @@ def test_the_hosts_network_when_asked_for(tmp_path: Path) -> None:
     with contextlib.closing(sandbox.open(Environment(network="host"))) as session:
         names = "import socket; print(len(socket.if_nameindex()))"
         assert int(session.run(f"python3 -c '{names}'").stdout) == len(__import__("socket").if_nameindex())
+    with contextlib.closing(sandbox.open(Environment(network="none"))) as session:  # a task that wants none gets none
+        assert session.run(f"python3 -c '{names}'").stdout == b"1\n"
 
 
 def test_a_session_whose_agent_is_gone_says_so(local: LocalSandbox) -> None:
