@@ -12,6 +12,7 @@ instruction.py  an instruction as it is shown
 schema.py     the tables of task.toml, schema 1.0 to 1.4
 document.py   TOML files read strictly: errors say file and line
 content.py    digest of a directory: every name, byte, executable bit and link
+published.py  the digest under which Harbor's registries name a task
 panelfile.py  tasksets/NAME.toml: [panel] with its splits
 panels.py     load_panel: find, expand, load, select
 source.py     where the tasks of a panel are published, and where they lie once pulled

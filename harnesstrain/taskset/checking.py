@@ -8,6 +8,7 @@ from typing import Literal
 from harnesstrain.core.errors import HtError, Unsupported
 from harnesstrain.core.records.base import Record
 from harnesstrain.taskset.panels import LoadedPanel, load_panel
+from harnesstrain.taskset.published import published_digest
 
 
 class TaskCheck(Record):
@@ -24,6 +25,8 @@ class TaskCheck(Record):
     """What its author should know, whatever the status."""
     digest: str | None = None
     """None unless ok."""
+    published: str | None = None
+    """The digest under which Harbor's registries name this content (`sha256:…`); None unless ok."""
     has_solution: bool = False
     metadata: dict[str, str] = {}
     """Difficulty, category, tags."""
@@ -74,6 +77,7 @@ def _check(loaded: LoadedPanel, name: str, split: str) -> TaskCheck:
         status="ok",
         notes=notes,
         digest=task.digest,
+        published=published_digest(directory) if (directory / "task.toml").is_file() else None,
         has_solution=task.solution is not None,
         metadata=task.metadata,
     )
