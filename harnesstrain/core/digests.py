@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,22 @@ from pydantic import BaseModel
 DIGEST_HEX = 64
 """Length of a digest in hex characters (sha256)."""
 
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+def encoder(*, sort_keys: bool = False, ensure_ascii: bool = True, allow_nan: bool = True) -> Callable[[Any], str]:
+    """What writes a value as JSON without spaces, byte for byte as `json.dumps` does, but made only once.
+
+    It raises as that does; a value that holds itself is a RecursionError.
+    """
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    plain = json.JSONEncoder(sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=allow_nan, separators=(",", ":"))
+    if make is None:  # another Python
+        return plain.encode
+    string = json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring
+    write = make(None, plain.default, string, None, ":", ",", sort_keys, False, allow_nan)
+    return lambda value: "".join(write(value, 0))
+
+
+_encode = encoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def normalise(value: Any) -> Any:
@@ -47,7 +62,7 @@ def canonical(value: Any) -> bytes:
     """The canonical JSON bytes of a plain value or record."""
     if type(value) is str and value.isascii() and value.isalnum():  # a digest or a name: nothing to escape
         return b'"%b"' % value.encode("ascii")
-    return _ENCODER.encode(normalise(value)).encode("utf-8", "surrogatepass")
+    return _encode(normalise(value)).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Any) -> str:

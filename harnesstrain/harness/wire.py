@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import HtError, PolicyFailure
 
 MAX_LINE = 16 * 1024 * 1024
@@ -91,7 +92,7 @@ def unpack(value: Any) -> bytes:
     raise ValueError(msg)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_encode = encoder(allow_nan=False)
 
 
 class Message(dict[str, Any]):
@@ -122,7 +123,7 @@ def decode(line: bytes) -> Message:
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """One line for the harness's stdin."""
-    return _ENCODER.encode(message).encode("ascii") + b"\n"
+    return _encode(message).encode("ascii") + b"\n"
 
 
 def answer(request: Id, result: Any) -> dict[str, Any]:

@@ -11,14 +11,14 @@ costs only its new messages; `request_digest` computes the same value from a who
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import BadRequest
 from harnesstrain.core.records.llm import LlmRequest
 
-_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_encode = encoder()
 
 START = hashlib.sha256(b"conversation").hexdigest()
 """Rolling digest of no messages."""
@@ -27,7 +27,7 @@ START = hashlib.sha256(b"conversation").hexdigest()
 def exact(value: Any) -> str:
     """sha256 (64 hex) of the JSON text of `value`, in the order given.  Raises BadRequest when it has none."""
     try:
-        text = _ENCODER.encode(value)
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest(f"the request cannot be written as JSON ({error})") from None
     return hashlib.sha256(text.encode("ascii")).hexdigest()

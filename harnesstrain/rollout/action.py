@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harnesstrain.core.digests import digest_bytes
+from harnesstrain.core.digests import digest_bytes, encoder
 from harnesstrain.core.records.cache import StepEntry
 from harnesstrain.core.records.rollout import Source, Step, StepKind
 from harnesstrain.core.records.sandbox import RunResult
@@ -17,7 +17,7 @@ from harnesstrain.sandbox.base import FileFault, Session
 DEFAULT_TIMEOUT = 120.0
 """Seconds a command gets when the harness names no limit."""
 
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_encode = encoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def cut_step(index: int, action: Action, seconds: float, source: Source, chain: 
 
 def _exact(spec: dict[str, Any]) -> bytes:
     """JSON with sorted keys and no Unicode normalisation: what is recorded is what ran."""
-    return _ENCODER.encode(spec).encode()
+    return _encode(spec).encode()
 
 
 def _recordable(action: Action) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,11 +20,22 @@ class Flown(Generic[T]):
     """Another thread made it meanwhile."""
 
 
+class _Flight:
+    """A value under way."""
+
+    __slots__ = ("landed", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.landed: threading.Event | None = None
+        """Made by the first who waits: mostly nobody does."""
+
+
 class Flights:
     """Values under way, by key.  Thread-safe."""
 
     def __init__(self) -> None:
-        self._under_way: dict[str, Future[Any]] = {}
+        self._under_way: dict[str, _Flight] = {}
         self._lock = threading.Lock()
 
     def once(self, key: str, make: Callable[[], T | None]) -> Flown[T]:
@@ -34,21 +44,24 @@ class Flights:
         An attempt that raises or gives None serves nobody else: who waited for it makes its own.
         """
         while True:
-            mine: Future[T | None] = Future()
+            mine = _Flight()
             with self._lock:
                 leader = self._under_way.setdefault(key, mine)
+                if leader is not mine:
+                    landed = leader.landed = leader.landed or threading.Event()
             if leader is mine:
                 return Flown(self._lead(key, make, mine), shared=False)
-            value = leader.result()
-            if value is not None:
-                return Flown(value, shared=True)
+            landed.wait()
+            if leader.value is not None:
+                return Flown(leader.value, shared=True)
 
-    def _lead(self, key: str, make: Callable[[], T | None], promise: Future[T | None]) -> T | None:
+    def _lead(self, key: str, make: Callable[[], T | None], mine: _Flight) -> T | None:
         value: T | None = None
         try:
-            value = make()
+            value = mine.value = make()
         finally:
             with self._lock:
                 del self._under_way[key]
-            promise.set_result(value)
+            if mine.landed is not None:
+                mine.landed.set()
         return value

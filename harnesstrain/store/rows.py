@@ -17,6 +17,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import HtError, StoreCorrupt
 from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.rollout import Step, StepKind, Trace
@@ -26,6 +27,8 @@ Row = dict[str, Any]
 
 LOOK_BACK = 8
 """Earlier llm steps that a message list may continue: enough for a few interleaved conversations."""
+
+_sorted, _readable, _ascii = encoder(sort_keys=True), encoder(ensure_ascii=False), encoder()
 
 _AS_IT_IS = (
     "duration",
@@ -56,15 +59,15 @@ def rows_of(trace: Trace) -> list[Row]:
     if len({step.index for step in trace.steps}) != len(trace.steps):
         raise HtError(f"trace of rollout '{trace.rollout[:8]}' has two steps of one index")
     for step in trace.steps:
-        for digest in (*step.messages, *((step.tools,) if step.tools else ())):
+        told: Row = {}
+        if step.kind is StepKind.LLM or step.messages:
+            told = _continued(step.messages, chains)
+            chains = [*chains[-LOOK_BACK + 1 :], (step.index, step.messages)]
+        for digest in (*told.get("messages", ()), *((step.tools,) if step.tools else ())):
             if digest not in written:
                 written.add(digest)
                 rows.append(_message_row(trace, digest, step.index))
-        row = _step_row(step)
-        if step.kind is StepKind.LLM or step.messages:
-            row.update(_continued(step.messages, chains))
-            chains = [*chains[-LOOK_BACK + 1 :], (step.index, step.messages)]
-        rows.append(row)
+        rows.append(_step_row(step) | told)
     rows.extend(_message_row(trace, digest, None) for digest in sorted(trace.messages.keys() - written))
     if trace.log:
         rows.append({"row": "log", "text": trace.log})
@@ -108,7 +111,7 @@ def digest_of_rows(rollout: str, rows: Iterable[Row]) -> str:
             messages.append([row["digest"], row["text"]])
         else:
             log = row["text"]
-    content = json.dumps([rollout, steps, sorted(messages), log], sort_keys=True, separators=(",", ":"))
+    content = _sorted([rollout, steps, sorted(messages), log])
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -126,9 +129,9 @@ def referenced(rows: Iterable[Row]) -> set[str]:
 def _message_row(trace: Trace, digest: str, step: int | None) -> Row:
     if digest not in trace.messages:
         raise HtError(f"trace of rollout '{trace.rollout[:8]}' names message '{digest[:8]}' but does not hold it")
-    text = json.dumps(trace.messages[digest], ensure_ascii=False, separators=(",", ":"))
+    text = _readable(trace.messages[digest])
     if not _encodable(text):
-        text = json.dumps(trace.messages[digest], ensure_ascii=True, separators=(",", ":"))
+        text = _ascii(trace.messages[digest])
     row: Row = {"row": "message", "digest": digest, "text": text}
     if step is not None:
         row["step"] = step
@@ -187,7 +190,7 @@ def _step_row(step: Step) -> Row:
     if encoding != "utf-8":
         row["encoding"] = encoding
     if exact:
-        row["exact"] = json.dumps(exact, sort_keys=True, separators=(",", ":"))
+        row["exact"] = _sorted(exact)
     return row
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harnesstrain.core.digests import DIGEST_HEX, canonical, digest, digest_tree, normalise, roll
+from harnesstrain.core.digests import DIGEST_HEX, canonical, digest, digest_tree, encoder, normalise, roll
 from harnesstrain.core.records.llm import Sampling
 
 scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
@@ -102,3 +102,19 @@ def test_a_tree_is_its_names_modes_and_bytes(tmp_path: Path) -> None:
     seen.add(digest_tree(root))
     assert len(seen) == 6
     assert digest_tree(tmp_path / "absent") == digest_tree(root / "empty")
+
+
+@given(values, st.booleans(), st.booleans())
+def test_an_encoder_writes_what_json_does(value: Any, sort_keys: bool, ensure_ascii: bool) -> None:
+    encode = encoder(sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False)
+    said = json.dumps(value, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"))
+    assert encode(value) == said
+
+
+def test_an_encoder_refuses_what_json_does() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    for value, error in ((math.nan, ValueError), ({1, 2}, TypeError), (circle, RecursionError)):
+        with pytest.raises(error):
+            encoder(allow_nan=False)(value)
+    assert encoder()([math.nan]) == "[NaN]"

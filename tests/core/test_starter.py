@@ -18,7 +18,8 @@ from harnesstrain.core.starter import Started
 
 pytestmark = pytest.mark.local
 ENV = {"PATH": PROGRAMS, "FACT": "1"}
-SHOWN = "id -u; pwd; env | sort; ls -l /proc/self/fd | wc -l; ls /; cat /given/note; ulimit -a; grep Sig /proc/self/status"
+SHOWN = "id -u; pwd; env | sort; ls -l /proc/self/fd | wc -l; ls /; cat /given/note"
+BOUNDS = "grep Sig /proc/self/status; cat /proc/self/limits"
 STARTER = """
 import os, time
 from harnesstrain.core.confinement import PROGRAMS, Confinement
@@ -50,7 +51,9 @@ def ended(started: Started | subprocess.Popen[bytes]) -> tuple[int, bytes, bytes
 
 def test_what_is_started_does_not_know_by_whom(tmp_path: Path) -> None:
     (tmp_path / "note").write_text("a note\n")
-    what = confined("sh", "-c", f"{SHOWN}; echo said >&2; exit 3", binds=(Bind(tmp_path, "/given"),), memory_mb=256)
+    what = confined(
+        "sh", "-c", f"{SHOWN}; {BOUNDS}; echo said >&2; exit 3", binds=(Bind(tmp_path, "/given"),), memory_mb=256
+    )
     started = starter.start(what)
     assert isinstance(started, Started)
     alone = subprocess.run(launch_argv(what), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
