@@ -35,6 +35,7 @@ CONVENTION = "/logs/artifacts"
 """An artifact that need not be there."""
 RUN_TESTS = f"exec 2>&1; [ -x /bin/bash ] && exec /bin/bash {TESTS}/test.sh; exec bash {TESTS}/test.sh"
 """By its full path where it has one, and both outputs as one: what was printed when tells what it means."""
+CUT_SHORT = "cut_short (a test run began and never reported)"
 OUTPUT_TAIL = 4000
 """Characters of verifier output kept in the grade."""
 
@@ -64,7 +65,7 @@ def grade(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None 
     forks = sandbox.capabilities().forks
     found = plants.find(session.changed() or ()) if task.verifier.environment is None else ()
     for one in found:
-        if one.refused == plants.ALWAYS or (one.refused == plants.FORKED and forks):
+        if one.refuses(forks=forks, workdir=session.workdir):
             raise Ungradable(f"the submitted state cannot be graded: it changed {one}")
     if not forks:
         return _grade_final(sandbox, session, task, found)
@@ -81,24 +82,23 @@ def _grade_final(sandbox: Sandbox, session: Session, task: Task, found: tuple[pl
         session.run(one.command, timeout=one.timeout, user=one.user)
     session.end_processes()
     environment = task.verifier.environment
-    own_disk = sandbox.capabilities().forks
     if environment is None:
-        return _grade_in(session, task, found, own_disk=own_disk)
+        return _grade_in(session, task, found)
     place = opened(sandbox, environment)
     try:
         try:
             missing = carry(task.verifier.artifacts, session, place)
         except FileFault as fault:
             raise Ungradable(f"the submitted state cannot be graded: {fault.message}") from fault
-        graded = _grade_in(place, task, (), own_disk=False)
+        graded = _grade_in(place, task, ())
     finally:
         place.close()
     told = "".join(f"artifact {path} is missing\n" for path in missing if path != CONVENTION)
     return graded.model_copy(update={"output": told + graded.output})
 
 
-def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...], *, own_disk: bool) -> Grade:
-    """`found`: what the state has planted; `own_disk`: a full disk can only be the state's doing."""
+def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...]) -> Grade:
+    """`found`: what the state has planted."""
     verifier = task.verifier
     _prepare(session, verifier)
     result = session.run(RUN_TESTS, env=verifier.env, timeout=verifier.timeout, user=verifier.user or "root")
@@ -112,8 +112,10 @@ def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...], *, 
     except VerifierFailure as caught:
         graded, failure = None, caught
     if graded is None:
+        if failure is not None and told.failed and result.left:
+            raise _forged(result)
         if failure is not None and printed is not None and told.unfinished:
-            raise Ungradable("the submitted state cannot be graded: cut_short: a test run began and never reported")
+            raise Ungradable(f"the submitted state cannot be graded: {CUT_SHORT}")
         sign = infra.sign_without_reward(told, result.exit_code, failure, verifier.timeout)
         hint = failure.hint if failure else "raise [verifier] timeout_sec in task.toml"
     elif task.passes(graded):
@@ -124,13 +126,8 @@ def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...], *, 
             notes = (*_notes(found, result), *((CUT_SHORT,) if told.unfinished else ()))
             return _told(graded, output, result, notes)
         sign, hint = broken, None
-    if sign.rule == "disk_full" and own_disk:
-        raise Ungradable(f"the submitted state cannot be graded: disk_full: {sign.evidence}")
     noted = f"the submitted state changed {', '.join(map(str, found))}" if found else ""
     raise infra.failure_of(sign, told, result.exit_code, output[-OUTPUT_TAIL:], hint, noted) from failure
-
-
-CUT_SHORT = "cut_short (a test run began and never reported)"
 
 
 def _trusted(graded: Grade, told: Told, result: RunResult, output: str, found: tuple[plants.Found, ...]) -> Grade:
@@ -138,10 +135,14 @@ def _trusted(graded: Grade, told: Told, result: RunResult, output: str, found: t
     if told.unfinished and not result.truncated:
         raise Ungradable(f"the submitted state cannot be graded: it passes although {CUT_SHORT}")
     if told.failed and result.left:
-        msg = f"it passes although tests failed, and {result.left} processes were left that could write the reward"
-        raise Ungradable(f"the submitted state cannot be graded: forged_reward: {msg}")
+        raise _forged(result)
     notes = ("contradiction (it passes although tests failed)",) if told.failed else ()
     return _told(graded, output, result, (*_notes(found, result), *notes))
+
+
+def _forged(result: RunResult) -> Ungradable:
+    msg = f"tests failed, and {result.left} processes were left that could write the reward"
+    return Ungradable(f"the submitted state cannot be graded: forged_reward ({msg})")
 
 
 def _notes(found: tuple[plants.Found, ...], result: RunResult) -> tuple[str, ...]:

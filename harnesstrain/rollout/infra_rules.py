@@ -136,6 +136,21 @@ RULES: tuple[Rule, ...] = (
         ignores=("ModuleNotFoundError: No module named 'solution'", "No module named 'pytest_mine'"),
     ),
     Rule(
+        name="runner_crashed",
+        pattern=(
+            r"^(?:ERROR: usage: |(?:pytest|__main__\.py): error: |(?:\S+: )?error: unrecognized arguments: "
+            r"|Fatal Python error: init|ImportError: Error importing plugin )"
+        ),
+        where=SETUP,
+        reason="what the verifier runs its tests with ended before it looked at any test",
+        matches=(
+            "ERROR: usage: __main__.py [options] [file_or_dir] [file_or_dir] [...]",
+            "__main__.py: error: unrecognized arguments: --ctrf",
+            "Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding",
+        ),
+        ignores=("ERROR: test_x failed", "Fatal Python error: Segmentation fault"),
+    ),
+    Rule(
         name="verifier_broken",
         pattern=(
             r"^(?:ba|da)?sh: (?:\d+: )?/tests/\S+: (?:No such file or directory|Permission denied)$"

@@ -14,7 +14,7 @@ from harnesstrain.core.digests import digest
 
 SHOWN = 3
 """Paths that are named of each kind."""
-NEVER, FORKED, ALWAYS = "never", "forked", "always"
+NEVER, FORKED, ELSEWHERE, ALWAYS = "never", "forked", "elsewhere", "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Plant:
     """Regular expression over the absolute path of a file that is new, changed or gone."""
     refused: str
     """`never`: only named.  `forked`: no grade where grading starts new processes of its own in a copy of the state, on
-    a base that no task changes.  `always`: no grade."""
+    a base that no task changes.  `elsewhere`: no grade unless the task's working directory is the root itself.
+    `always`: no grade."""
     reason: str
     matches: tuple[str, ...]
     ignores: tuple[str, ...]
@@ -39,6 +40,14 @@ _PROGRAMS = (
 )
 
 PLANTS: tuple[Plant, ...] = (
+    Plant(
+        name="forged_result",
+        pattern=r"^/(?:logs/verifier|tests)/.+$",
+        refused=NEVER,
+        reason="discarded before the verifier's own files come",
+        matches=("/logs/verifier/reward.txt", "/tests/test.sh"),
+        ignores=("/app/tests/test_x.py", "/logs/agent/x"),
+    ),
     Plant(
         name="preload",
         pattern=r"^/etc/ld\.so\.preload$",
@@ -91,12 +100,20 @@ PLANTS: tuple[Plant, ...] = (
         ignores=("/usr/lib/python3.11/site-packages/x.py", "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc"),
     ),
     Plant(
+        name="root_settings",
+        pattern=r"^/(?:conftest\.py|\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml)$",
+        refused=ELSEWHERE,
+        reason="pytest obeys it for tests anywhere",
+        matches=("/pytest.ini", "/conftest.py", "/pyproject.toml"),
+        ignores=("/app/pyproject.toml", "/app/setup.cfg"),
+    ),
+    Plant(
         name="pytest_settings",
-        pattern=r"^/(?:\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml)$|^(?!.*/site-packages/).*/(?:conftest\.py|pytest\.ini)$",
+        pattern=r"^(?!.*/site-packages/)/.+/(?:conftest\.py|\.?pytest\.ini)$",
         refused=NEVER,
-        reason="pytest reads it beside the tests, or above them",
-        matches=("/pytest.ini", "/conftest.py", "/app/conftest.py", "/pyproject.toml"),
-        ignores=("/app/pyproject.toml", "/app/test_x.py"),
+        reason="pytest obeys it for tests beside it, or started there",
+        matches=("/app/conftest.py", "/app/pytest.ini"),
+        ignores=("/usr/lib/python3/site-packages/x/conftest.py", "/app/test_x.py"),
     ),
     Plant(
         name="shell_start",
@@ -125,14 +142,6 @@ PLANTS: tuple[Plant, ...] = (
         matches=("/etc/cron.d/job", "/var/spool/cron/crontabs/root", "/etc/crontab"),
         ignores=("/app/cron.d/job",),
     ),
-    Plant(
-        name="forged_result",
-        pattern=r"^/(?:logs/verifier|tests)/.+$",
-        refused=NEVER,
-        reason="discarded before the verifier's own files come",
-        matches=("/logs/verifier/reward.txt", "/tests/test.sh"),
-        ignores=("/app/tests/test_x.py", "/logs/agent/x"),
-    ),
 )
 """In the order in which they are told."""
 
@@ -144,6 +153,10 @@ class Found:
     name: str
     paths: tuple[str, ...]
     refused: str
+
+    def refuses(self, *, forks: bool, workdir: str) -> bool:
+        """Whether there is no grade.  `forks`: grading happens in a fork; `workdir`: the task's working directory."""
+        return {FORKED: forks, ELSEWHERE: workdir != "/", ALWAYS: True}.get(self.refused, False)
 
     def __str__(self) -> str:
         more = f", {len(self.paths) - SHOWN} more" if len(self.paths) > SHOWN else ""
