@@ -15,6 +15,7 @@ GROUPS = {
     "harness": ("check",),
     "cache": ("stats", "gc", "bump", "export"),
     "db": ("check", "upgrade"),
+    "import": ("harbor",),
 }
 
 
