@@ -67,6 +67,10 @@ def _sandbox(kind: str) -> tuple[str, str]:
     facts = ["isolated" if can.isolated else "NOT isolated", f"network {', '.join(can.network_modes)}"]
     facts += ["forks for grading"] if can.forks else []
     facts += ["keeps states"] if can.snapshots else []
+    if kind == "docker":
+        from harnesstrain.sandbox.project import client_argv
+
+        facts.append("several containers" if client_argv() else "one container a task: no `docker compose` is here")
     return ", ".join([*facts, *can.notes]), ""
 
 

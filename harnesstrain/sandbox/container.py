@@ -15,6 +15,7 @@ from harnesstrain.core.digests import digest
 from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Environment
 from harnesstrain.sandbox import pins
+from harnesstrain.sandbox.engine import is_podman
 from harnesstrain.sandbox.project import Bounds
 
 MEMORY_MB, FILE_MB = 2048, 10_240
@@ -43,6 +44,7 @@ class Settings:
         self._there = int(info.get("NCPU") or 1)
         self._network = network
         self._files = _PinFiles(folder, client)
+        self._filter = str(self._files.seccomp()) if is_podman(client) else seccomp.profile()
         self._turn = itertools.count()
 
     @property
@@ -71,7 +73,7 @@ class Settings:
             pids_limit=bounds.pids + OWN_PROCESSES,
             cap_drop=["ALL"],
             cap_add=CAPABILITIES,
-            security_opt=["no-new-privileges", f"seccomp={seccomp.profile()}"],
+            security_opt=["no-new-privileges", f"seccomp={self._filter}"],
             ulimits=[
                 docker.types.Ulimit(name="core", soft=0, hard=0),
                 docker.types.Ulimit(name="nofile", soft=1024, hard=1024),

@@ -84,6 +84,11 @@ def translated(doing: str) -> Iterator[None]:
         raise SandboxFailure(f"{doing}: {said(error)}", hint="`docker info` shows the engine's state") from error
 
 
+def is_podman(client: Any) -> bool:
+    """Whether it is Podman that answers: it takes some things otherwise."""
+    return any("podman" in str(one.get("Name")).lower() for one in client.version().get("Components") or ())
+
+
 def owner_labels() -> dict[str, str]:
     """Labels that say which driver a container belongs to."""
     return {

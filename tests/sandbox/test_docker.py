@@ -26,9 +26,10 @@ class Engine(http.server.BaseHTTPRequestHandler):
     """Answers like an engine that has, or has not, limits."""
 
     info: dict[str, Any] = {}
+    version: dict[str, Any] = {}
 
     def do_GET(self) -> None:
-        body = {"ApiVersion": "1.41"} if self.path.endswith("/version") else self.info
+        body = {"ApiVersion": "1.41", **self.version} if self.path.endswith("/version") else self.info
         data = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -68,6 +69,18 @@ def test_an_engine_with_limits_is_taken(engine: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Engine, "info", {"MemoryLimit": True, "PidsLimit": True})
     connect(engine).close()
     assert engine_answers(engine) is None
+
+
+def test_podman_gets_its_filter_as_a_file(engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Engine, "info", {"MemoryLimit": True, "PidsLimit": True})
+    filters = []
+    for components in ([{"Name": "Engine"}, {"Name": "runc"}], [{"Name": "Podman Engine"}]):
+        monkeypatch.setattr(Engine, "version", {"Components": components})
+        with contextlib.closing(DockerSandbox(docker_host=engine, cache_dir=tmp_path / "cache")) as sandbox:
+            made = sandbox._settings.host_config(Environment(), Limits())
+        [found] = [option for option in made["SecurityOpt"] if option.startswith("seccomp=")]
+        filters.append(found.removeprefix("seccomp="))
+    assert json.loads(filters[0]) == json.loads(Path(filters[1]).read_text())
 
 
 def test_no_engine_is_said_in_one_line(tmp_path: Path) -> None:
