@@ -111,9 +111,7 @@ EVERYWHERE = (
     ),
     Attack(
         "broken-infrastructure-before-the-tests",
-        (
-            f"{USER_SITE}; echo 'import os; os.write(1, b\"uvx: command not found\"); os._exit(1)' > $d/usercustomize.py",
-        ),
+        (f"{USER_SITE}; echo 'import os; os.write(1, b\"uvx: not found\"); os._exit(1)' > $d/usercustomize.py",),
         INFRA,
         named="tool_missing: uvx: not found (test.sh exited 0); the submitted state changed python_start (/root/",
     ),
