@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harnesstrain.cli import output
@@ -13,7 +14,7 @@ from harnesstrain.core.settings import Settings
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.sandbox.kinds import open_sandbox
-from harnesstrain.taskset import LoadedPanel, TaskCheck, check_loaded, load_panel, reasons_of
+from harnesstrain.taskset import LoadedPanel, TaskCheck, allowed, check_loaded, load_panel, needs_of_host, reasons_of
 
 KINDS = ("local", "docker")
 """Sandboxes that a column of the table is about."""
@@ -48,7 +49,7 @@ def asked(settings: Settings, loaded: LoadedPanel) -> LoadedPanel:
 
     Where no sandbox can be had, says so and leaves the panel as it is.
     """
-    refused = _refused(lambda: open_for(settings), loaded)
+    refused = _refused(lambda: open_for(settings), loaded, settings)
     if isinstance(refused, str):
         output.say(f"note: only the tasks' files are checked, no sandbox can be had: {refused}")
         return loaded
@@ -56,23 +57,25 @@ def asked(settings: Settings, loaded: LoadedPanel) -> LoadedPanel:
 
 
 def _asked(kind: str, settings: Settings, loaded: LoadedPanel) -> dict[str, HtError] | str:
-    return _refused(lambda: open_sandbox(kind, network=settings.sandbox.network), loaded)
+    return _refused(lambda: open_sandbox(kind, network=settings.sandbox.network), loaded, settings)
 
 
-def _refused(opening: Callable[[], Sandbox], loaded: LoadedPanel) -> dict[str, HtError] | str:
+def _refused(opening: Callable[[], Sandbox], loaded: LoadedPanel, settings: Settings) -> dict[str, HtError] | str:
     """What a sandbox refuses, by task; why the sandbox cannot be had, if so."""
     try:
         sandbox = opening()
     except (Prerequisite, Unsupported) as error:
         return error.message
+    host = allowed(settings.sandbox.verifier_env, os.environ)
     try:
-        return {name: why for name, task in loaded.tasks.items() if (why := _against(sandbox, task)) is not None}
+        return {name: why for name, task in loaded.tasks.items() if (why := _against(sandbox, task, host)) is not None}
     finally:
         sandbox.close()
 
 
-def _against(sandbox: Sandbox, task: Task) -> Unsupported | None:
+def _against(sandbox: Sandbox, task: Task, host: Mapping[str, str]) -> Unsupported | None:
     try:
+        needs_of_host(task, host)
         for environment in task.environments:
             sandbox.check(environment)
     except Unsupported as error:

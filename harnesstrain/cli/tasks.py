@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from harnesstrain.core.records.task import Task
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.oracle import Trial, differences, do_nothing, solve
 from harnesstrain.sandbox.base import Sandbox
-from harnesstrain.taskset import LoadedPanel, load_panel, reasons_of
+from harnesstrain.taskset import LoadedPanel, against_host, allowed, load_panel, reasons_of, with_host
 
 DIFFERS = "differs"
 
@@ -51,12 +53,13 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     split = None if spec.split == "all" else spec.split
     loaded = load_panel(spec.panel or settings.panel.chosen, settings.root).select(split, spec.include, spec.exclude)
     exits.STOP.drains = True
+    host = allowed(settings.sandbox.verifier_env, os.environ)
     sandbox = open_for(settings)
     lines: list[Line] = []
     try:
         with ThreadPoolExecutor(max_workers=spec.jobs or settings.measure.jobs) as pool:
             names = [place.task for place in loaded.places]
-            for line in pool.map(lambda name: _line(sandbox, loaded, name, spec), names):
+            for line in pool.map(lambda name: _line(sandbox, loaded, name, spec, host), names):
                 lines.append(line)
                 if not as_json:
                     output.data(f"{line.result:15} {line.task}" + (f"  {line.detail}" if line.detail else ""))
@@ -79,10 +82,10 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
         raise AnswerNo(msg)
 
 
-def _line(sandbox: Sandbox, loaded: LoadedPanel, name: str, spec: OracleSpec) -> Line:
-    trouble = loaded.troubles.get(name)
+def _line(sandbox: Sandbox, loaded: LoadedPanel, name: str, spec: OracleSpec, host: Mapping[str, str]) -> Line:
+    trouble = loaded.troubles.get(name) or against_host(loaded.tasks[name], host)
     if trouble is None:
-        return _graded(sandbox, loaded.tasks[name], spec)
+        return _graded(sandbox, with_host(loaded.tasks[name], host), spec)
     result = "unsupported" if isinstance(trouble, Unsupported) else "error"
     return Line(task=name, result=result, detail="; ".join(reasons_of(trouble)))
 

@@ -138,6 +138,8 @@ class SandboxSection(Section):
     """A file with scrub rules of your own (TOML).  They join in comparisons after the shipped ones."""
     archives: Path | None = setting(None, measured=False, env="HT_SANDBOX_ARCHIVES")
     """A directory of images as files, loaded instead of pulled: `debian_12-slim.tar` for `debian:12-slim`."""
+    verifier_env: tuple[str, ...] = setting((), measured=False, env="HT_VERIFIER_ENV")
+    """Names of variables of this machine that verifiers may be given, where task.toml asks for them."""
     allow_unisolated: bool = setting(False, measured=False, env="HT_ALLOW_UNISOLATED")
     """Accept a sandbox or a jail that cannot isolate.  Every record and report says so."""
     memory_mb: int | None = setting(None, measured=True, env="HT_MEMORY_MB", ge=16)

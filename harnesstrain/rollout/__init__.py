@@ -18,6 +18,7 @@ dialogue.py      answers the harness until it submits, ends or has spent a budge
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
 carrying.py      artifacts, carried to a verifier that has an environment of its own
+masking.py       values of this machine that a verifier was given, out of what is kept
 opening.py       an environment: started, the task's files laid into it, healthy
 staging.py       what the driver does itself between the steps of a task
 rewarding.py     the reward of a task with several steps

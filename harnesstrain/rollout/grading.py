@@ -26,6 +26,7 @@ from harnesstrain.rollout import infra, plants
 from harnesstrain.rollout.carrying import carry
 from harnesstrain.rollout.changes import Shared, Unusable, grade_change
 from harnesstrain.rollout.frames import Told, read, reported
+from harnesstrain.rollout.masking import masked_grade, masking
 from harnesstrain.rollout.opening import opened
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 
@@ -67,13 +68,14 @@ def grade(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None 
     for one in found:
         if one.refuses(forks=forks, workdir=session.workdir):
             raise Ungradable(f"the submitted state cannot be graded: it changed {one}")
-    if not forks:
-        return _grade_final(sandbox, session, task, found)
-    place = session.fork()
-    try:
-        return _grade_final(sandbox, place, task, found)
-    finally:
-        place.close()
+    with masking(task.verifier):
+        if not forks:
+            return masked_grade(_grade_final(sandbox, session, task, found), task.verifier)
+        place = session.fork()
+        try:
+            return masked_grade(_grade_final(sandbox, place, task, found), task.verifier)
+        finally:
+            place.close()
 
 
 def _grade_final(sandbox: Sandbox, session: Session, task: Task, found: tuple[plants.Found, ...]) -> Grade:

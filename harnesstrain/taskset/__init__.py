@@ -28,6 +28,7 @@ terminalbench/ the older Terminal-Bench task directory → Task, and its five pa
 from harnesstrain.taskset.base import Inspected, TaskFormat, inspect_task, load_task
 from harnesstrain.taskset.checking import PanelCheck, TaskCheck, check_loaded, check_panel, reasons_of
 from harnesstrain.taskset.panels import LoadedPanel, load_panel, panel_names
+from harnesstrain.taskset.templates import against_host, allowed, needs_of_host, with_host
 
 __all__ = [
     "Inspected",
@@ -35,11 +36,15 @@ __all__ = [
     "PanelCheck",
     "TaskCheck",
     "TaskFormat",
+    "against_host",
+    "allowed",
     "check_loaded",
     "check_panel",
     "inspect_task",
     "load_panel",
     "load_task",
+    "needs_of_host",
     "panel_names",
     "reasons_of",
+    "with_host",
 ]

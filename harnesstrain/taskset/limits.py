@@ -62,8 +62,6 @@ def _phases(environment: EnvironmentTable, agent: AgentTable, verifier: Verifier
     """`where`: "" or "step 'x': "."""
     if verifier.separate and verifier.environment is not None:
         yield from _environment(verifier.environment, f"{where}its verifier")
-    if missing := fill(verifier.env).missing:
-        yield f"{where}its verifier needs variables of the host: {', '.join(missing)}"
     if "allowlist" in (agent.network_mode, verifier.network_mode):
         yield f"{where}a phase needs a network with a list of allowed hosts"
     elif not verifier.separate and network(environment, verifier) != network(environment, agent):

@@ -23,7 +23,7 @@ from harnesstrain.taskset.schema import (
     SolutionTable,
     VerifierTable,
 )
-from harnesstrain.taskset.templates import fill
+from harnesstrain.taskset.templates import fill, templates_in
 
 SCRIPT = "test.sh"
 CONVENTION = "/logs/artifacts"
@@ -122,6 +122,8 @@ def verifier(
 
     `own`: its environment, when it has one; `carried`: what is brought there.  Raises ConfigError: no test.sh.
     """
+    templates = templates_in(table.env)
+    unset = {name: text for name, text in templates.items() if fill({name: text}).missing}
     in_image = own is not None and (own.context == tests or not (tests / SCRIPT).exists())
     if not in_image:
         _script(tests, base)
@@ -129,12 +131,13 @@ def verifier(
         tests=tests if tests.is_dir() or base is None else base,
         base=base if tests.is_dir() else None,
         timeout=table.timeout_sec,
-        env=fill(table.env).values,
+        env=fill(table.env).values | unset,
         user=user(table),
         collect=tuple(Collect(command=c.command, timeout=c.timeout_sec, user=user_of(c.user)) for c in table.collect),
         environment=own,
         artifacts=tuple(carried) if own is not None else (),
         in_image=in_image,
+        templates=templates,
     )
     extra: dict[str, Any] = {}
     if found.base is not None:

@@ -104,3 +104,26 @@ def test_what_differs_the_second_time_is_said(project: Callable[..., Project]) -
         "differs         two  other files",
         "solved          three  twice the same",
     ]
+
+
+def test_a_verifier_gets_a_variable_only_where_the_user_allows_it(project: Callable[..., Project]) -> None:
+    made = project(tasks=("one",), skills=("one",))
+    toml = made.root / "tasks/one/task.toml"
+    toml.write_text(toml.read_text() + '\n[verifier.env]\nKEY = "${JUDGE_KEY}"\n')
+    script = made.root / "tasks/one/tests/test.sh"
+    script.write_text('echo "with $KEY"\n[ "$KEY" = s3cret-value ] || exit 1\n' + script.read_text())
+    refused = made.ht("evaluate", JUDGE_KEY="s3cret-value")
+    assert refused.code == 6
+    assert "task 'one': its verifier needs variables of the host: JUDGE_KEY" in refused.err
+    checked = made.ht("tasks", "check", JUDGE_KEY="s3cret-value")
+    assert checked.lines[0].startswith("unsupported one")
+    allowed = made.ht("tasks", "check", HT_VERIFIER_ENV="JUDGE_KEY", JUDGE_KEY="s3cret-value")
+    assert allowed.lines[0].startswith("ok          one  local yes")
+    run = made.ht("evaluate", "--set", "sandbox.verifier_env=JUDGE_KEY", JUDGE_KEY="s3cret-value")
+    assert run.code == 0, run.err
+    with made.store() as store:
+        (rollout,) = store.rollouts(run.out.strip())
+    assert rollout.solved
+    kept = [path for path in (made.root / ".ht").rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if b"s3cret" in path.read_bytes()]

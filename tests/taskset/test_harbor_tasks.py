@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnesstrain.core.errors import ConfigError, NotFound, Unsupported
-from harnesstrain.taskset import inspect_task, load_task, schema
+from harnesstrain.taskset import against_host, allowed, inspect_task, load_task, schema, with_host
 from harnesstrain.taskset.document import Document
 from harnesstrain.taskset.limits import find_problems
 
@@ -272,7 +272,6 @@ def test_what_is_no_task_directory(tmp_path: Path) -> None:
         ('[[environment.mcp_servers]]\nname = "desktop"\n', {}, "MCP"),
         ('[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["x.org"]\n', {}, "allowed hosts"),
         ('[environment.env]\nKEY = "${SECRET_KEY}"\n', {}, "SECRET_KEY"),
-        ('[verifier.env]\nKEY = "a${JUDGE_KEY}b"\n', {}, "JUDGE_KEY"),
         ("[verifier.environment]\ngpus = 1\n", {}, "its verifier needs a GPU"),
         (
             '[verifier]\nenvironment_mode = "separate"\n',
@@ -284,7 +283,6 @@ def test_what_is_no_task_directory(tmp_path: Path) -> None:
         ("", {"tests/test.sh": None, "tests/test.bat": "rem\n"}, "Windows batch file"),
         ('[[steps]]\nname = "a"\n[steps.agent]\nuser = "bob"\n', {}, "step 'a': it runs as another user"),
         ('[[steps]]\nname = "a"\n[steps.agent]\nnetwork_mode = "no-network"\n', {}, "step 'a': "),
-        ('[[steps]]\nname = "a"\n[steps.verifier.env]\nK = "${JUDGE_KEY}"\n', {}, "step 'a': its verifier needs"),
         ('[verifier]\nnetwork_mode = "no-network"\n', {}, "another network"),
         ('[agent]\nnetwork_mode = "no-network"\n', {}, "another network"),
         ('[agent]\nnetwork_mode = "allowlist"\n', {}, "allowed hosts"),
@@ -331,6 +329,29 @@ def test_no_variable_of_the_host_reaches_a_task(make_task: MakeTask, monkeypatch
     assert inspected.task.environment.env == {"WHO": "nobody, "}
     assert inspected.task.solution is None
     assert inspected.notes == ("its reference solution needs variables of the host: NAME",)
+
+
+def test_a_verifier_is_given_the_variables_that_are_allowed(make_task: MakeTask) -> None:
+    directory = make_task(toml='[verifier.env]\nKEY = "a${JUDGE_KEY}b"\nMODEL = "${MODEL:-small}"\nPLAIN = "x"\n')
+    task = load_task(directory)
+    host = allowed(["JUDGE_KEY", "MODEL", "UNSET"], {"JUDGE_KEY": "secret", "MODEL": "large", "HOME": "/root"})
+    assert host == {"JUDGE_KEY": "secret", "MODEL": "large"}
+    given = with_host(task, host)
+    assert given.verifier.env == {"KEY": "asecretb", "MODEL": "large", "PLAIN": "x"}
+    assert (against_host(task, host), given.digest) == (None, task.digest)
+    assert with_host(task, {"JUDGE_KEY": "1"}).verifier.env["MODEL"] == "small"
+    missing = against_host(task, {})
+    assert missing is not None
+    assert missing.message == "its verifier needs variables of the host: JUDGE_KEY"
+    assert "JUDGE_KEY" in (missing.hint or "")
+
+
+def test_values_of_the_host_enter_no_record(make_task: MakeTask) -> None:
+    task = load_task(make_task(toml='[verifier.env]\nKEY = "a${JUDGE_KEY}b"\n'))
+    given = with_host(task, {"JUDGE_KEY": "secret"})
+    assert "secret" not in given.model_dump_json()
+    assert given.model_dump()["verifier"]["env"] == {"KEY": "a${JUDGE_KEY}b"}
+    assert given.model_dump_json() == task.model_dump_json()
 
 
 def test_a_task_without_a_solution_can_be_measured(make_task: MakeTask) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.records.base import Record
@@ -102,8 +102,15 @@ class Verifier(Record):
     """What is carried over into `environment`."""
     in_image: bool = Field(default=False, exclude=True)
     """The image of `environment` holds /tests: nothing is uploaded."""
+    templates: dict[str, str] = Field(default_factory=dict, exclude=True)
+    """Variables of `env` whose value may come from this machine, as they are written: `${VAR:-default}`."""
     digest: str = ""
     """Covers every byte of `tests` and the settings above."""
+
+    @field_serializer("env")
+    def _without_values(self, env: dict[str, str]) -> dict[str, str]:
+        """A value that came from this machine enters no record."""
+        return env | {name: text for name, text in self.templates.items() if name in env}
 
 
 class Solution(Record):

@@ -16,7 +16,7 @@ from harnesstrain.measure.context import Context
 from harnesstrain.rollout.reexecution import reexecute
 from harnesstrain.sandbox.scrub import version as rules_in_force
 from harnesstrain.stages.certify.issue import issue
-from harnesstrain.taskset import load_panel
+from harnesstrain.taskset import allowed, load_panel, with_host
 
 
 class CertifySpec(Record):
@@ -58,7 +58,9 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     if not context.store.is_complete(record.id):
         msg = f"run {record.id[:8]} is not complete"
         raise Incomplete(msg, hint="`ht evaluate` resumes it")
-    tasks = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
+    host = allowed(context.settings.sandbox.verifier_env, context.environ)
+    loaded = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
+    tasks = {name: with_host(task, host) for name, task in loaded.items()}
     rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
     known = {
         rollout.id: found

@@ -11,7 +11,7 @@ from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Panel, Task
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.evaluate.spec import EvaluateSpec
-from harnesstrain.taskset import load_panel
+from harnesstrain.taskset import allowed, load_panel, needs_of_host, with_host
 
 ALL = "all"
 """The split that means every split but sealed."""
@@ -37,8 +37,10 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
         msg = f"panel '{loaded.panel.name}' has no task in split '{split}' that the globs leave"
         raise ConfigError(msg, hint="`ht tasks list` shows the tasks and their splits")
     devices = context.devices
+    host = allowed(context.settings.sandbox.verifier_env, context.environ)
     for name, task in chosen.tasks.items():
         try:
+            needs_of_host(task, host)
             for environment in task.environments:
                 devices.bench.sandbox.check(environment)
         except Unsupported as error:
@@ -57,7 +59,9 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
         seeds=seeds,
         salt=spec.fresh,
     )
-    return Identified(run=run, panel=chosen.panel, tasks=chosen.tasks)
+    return Identified(
+        run=run, panel=chosen.panel, tasks={name: with_host(task, host) for name, task in chosen.tasks.items()}
+    )
 
 
 def known(context: Context, run: str) -> Run | None:
