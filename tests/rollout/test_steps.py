@@ -170,7 +170,7 @@ def test_each_step_has_its_own_budget(workbench: Workbench, bench: Bench, task: 
     assert (done.rollout.outcome, done.rollout.llm_calls) == (Outcome.SOLVED, 4)
 
 
-BROKEN = {
+BROKEN: dict[str, tuple[dict[str, object], str]] = {
     "setup": ({"files": "bad", "setup": True}, "step 'fill' cannot begin: setup.sh exited 3: no way"),
     "health": (
         {"healthcheck": Healthcheck(command="echo sick; test -e /app/nothing", interval=0.01, retries=2)},
