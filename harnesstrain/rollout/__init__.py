@@ -17,6 +17,10 @@ drift.py         an action executed again that gives something else than its rec
 dialogue.py      answers the harness until it submits, ends or has spent a budget
 episode.py       one attempt: the dialogue, then the outcome
 grading.py       the verifier, after the harness is gone
+frames.py        where in a verifier's output tests ran, and what came of them
+infra.py         the third state of a grade: was it the verifier's own infrastructure that failed?
+infra_rules.py   signs of that, as data
+plants.py        what in a submitted state can bend the verifier that runs in it, as data
 carrying.py      artifacts, carried to a verifier that has an environment of its own
 masking.py       values of this machine that a verifier was given, out of what is kept
 opening.py       an environment: started, the task's files laid into it, healthy
