@@ -7,6 +7,7 @@ the checkout's HEAD before anybody worked in it.  Equal patches are evaluated on
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Callable
@@ -39,6 +40,9 @@ TAIL = 4000
 NAMED = 5
 """Tests that a grade names."""
 EMPTY = "nothing was changed"
+COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+"""Where the kernel counts what it killed for want of memory."""
+_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 Recall = Callable[[str, Callable[[], GradeEntry]], GradeEntry]
 """The grade of a key (64 hex): from where grades are kept, else made."""
@@ -154,7 +158,8 @@ def _evaluated(fresh: Session, task: Task, row: Row, patch: Patch) -> Grade:
             f"bash {TESTS}/{SCRIPT} >{LOG} 2>&1", cwd="/", env=verifier.env, timeout=verifier.timeout, user="root"
         )
         fresh.end_processes()
-        facts = Facts(timed_out=done.timed_out, cut_short=done.exit_code in KILLED and not done.timed_out)
+        cut_short = done.exit_code in KILLED and not done.timed_out
+        facts = Facts(timed_out=done.timed_out, cut_short=cut_short, out_of_memory=_out_of_memory(fresh))
         try:
             log = _fetched(fresh, LOG).decode("utf-8", "replace")
         except FileFault as fault:
@@ -164,9 +169,23 @@ def _evaluated(fresh: Session, task: Task, row: Row, patch: Patch) -> Grade:
     verdict = grade_log(row, log, facts)
     if verdict.infra is not None:
         msg = f"{row.instance_id} has no grade: {verdict.infra.reason}: {verdict.infra.evidence}"
-        raise VerifierFailure(msg, hint="correct the machine, then measure again", output=log[-TAIL:])
+        hint = "correct the machine, then measure again"
+        told = {"rule": verdict.infra.reason, "evidence": verdict.infra.evidence, "ended": verdict.exit_code}
+        raise VerifierFailure(msg, hint=hint, output=log[-TAIL:], **told)
     reward = 1.0 if verdict.status is Status.RESOLVED else 0.0
     return Grade(reward=reward, output=f"{_summary(verdict)}\n{log[-TAIL:]}", duration=done.duration)
+
+
+def _out_of_memory(fresh: Session) -> bool:
+    """Whether the kernel killed in this environment for want of memory, where its control group can be read."""
+    for path in COUNTERS:
+        try:
+            found = _KILLS.search(fresh.read(path))
+        except FileFault:
+            continue
+        if found is not None:
+            return int(found[1]) > 0
+    return False
 
 
 def _uploaded(fresh: Session, task: Task, patch: Patch) -> None:

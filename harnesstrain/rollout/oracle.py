@@ -13,6 +13,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.sandbox import Grade, Limits, RunResult
 from harnesstrain.core.records.task import Solution, Task, reaches
 from harnesstrain.rollout.action import Action, perform
+from harnesstrain.rollout.changes import Shared
 from harnesstrain.rollout.grading import grade
 from harnesstrain.rollout.opening import opened
 from harnesstrain.rollout.rewarding import combined
@@ -113,7 +114,7 @@ class _Walk:
         try:
             self._work(session, self._task.solution)
             self._state = session.state()
-            self._grades.append(grade(self._sandbox, session, self._task))
+            self._grades.append(grade(self._sandbox, session, self._task, Shared(self._limits)))
         finally:
             session.close()
         return ""

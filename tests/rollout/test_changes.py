@@ -12,6 +12,7 @@ import pytest
 
 from harnesstrain.core.errors import VerifierFailure
 from harnesstrain.core.records.rollout import Outcome
+from harnesstrain.core.records.sandbox import Limits
 from harnesstrain.core.records.task import Task
 from harnesstrain.rollout.changes import EMPTY
 from harnesstrain.rollout.oracle import do_nothing, solve
@@ -164,3 +165,18 @@ def test_a_broken_place_is_no_grade(local: Sandbox, make: Make, sign: str, chang
     with pytest.raises(VerifierFailure, match=sign) as caught:
         solve(local, task)
     assert caught.value.extra["output"]
+
+
+@pytest.mark.docker
+def test_want_of_memory_is_no_grade(make: Make, tmp_path: Path) -> None:
+    """The tests go on after one of their processes was killed; what was lost is not the change's failure."""
+    hungry = "sed -i 's|^import sys|import os; os.fork() or bytearray(10**9); os.wait(); raise SystemExit|'"
+
+    def broken(directory: Path) -> None:
+        path = directory / "environment/Dockerfile"
+        path.write_text(path.read_text().replace(IMAGE, f"{hungry} tests/runtests.py"))
+
+    task = make(broken)
+    with closing(kinds.docker(tmp_path / "layers")) as sandbox, pytest.raises(VerifierFailure) as caught:
+        solve(sandbox, task, Limits(memory_mb=128))
+    assert caught.value.extra["rule"] == "out_of_memory", caught.value.message
