@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import PolicyFailure, VerifierFailure
-from harnesstrain.core.records.sandbox import Grade, RunResult
+from harnesstrain.core.records.sandbox import Grade, Limits, RunResult
 from harnesstrain.core.records.task import Task, Verifier
 from harnesstrain.core.rewards import parse_reward
 from harnesstrain.rollout import infra, plants
@@ -68,25 +68,28 @@ def grade(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None 
     for one in found:
         if one.refuses(forks=forks, workdir=session.workdir):
             raise Ungradable(f"the submitted state cannot be graded: it changed {one}")
+    limits = shared.limits if shared else None
     with masking(task.verifier):
         if not forks:
-            return masked_grade(_grade_final(sandbox, session, task, found), task.verifier)
+            return masked_grade(_grade_final(sandbox, session, task, found, limits), task.verifier)
         place = session.fork()
         try:
-            return masked_grade(_grade_final(sandbox, place, task, found), task.verifier)
+            return masked_grade(_grade_final(sandbox, place, task, found, limits), task.verifier)
         finally:
             place.close()
 
 
-def _grade_final(sandbox: Sandbox, session: Session, task: Task, found: tuple[plants.Found, ...]) -> Grade:
-    """Grade in `session`, or in the verifier's own environment what is carried there."""
+def _grade_final(
+    sandbox: Sandbox, session: Session, task: Task, found: tuple[plants.Found, ...], limits: Limits | None
+) -> Grade:
+    """Grade in `session`, or in the verifier's own environment (within `limits`) what is carried there."""
     for one in task.verifier.collect:
         session.run(one.command, timeout=one.timeout, user=one.user)
     session.end_processes()
     environment = task.verifier.environment
     if environment is None:
         return _grade_in(session, task, found)
-    place = opened(sandbox, environment)
+    place = opened(sandbox, environment, limits)
     try:
         try:
             missing = carry(task.verifier.artifacts, session, place)

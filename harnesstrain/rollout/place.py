@@ -288,10 +288,10 @@ class Place:
 
     def _judge(self, task: Task, recall: Recall, *, between: bool) -> GradeEntry:
         with self._ready() as session:
+            shared = Shared(self._bench.limits, self._bench.starts, recall)
             if between:
                 self._ground.secure()
-                return grade_between(self._bench.sandbox, session, task)
-            shared = Shared(self._bench.limits, self._bench.starts, recall)
+                return grade_between(self._bench.sandbox, session, task, shared)
             try:
                 return GradeEntry(grade=grading.grade(self._bench.sandbox, session, task, shared))
             except grading.Ungradable as broken:

@@ -17,6 +17,7 @@ from harnesstrain.core.records.rollout import Step, StepKind
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.core.records.task import Task, TaskStep
 from harnesstrain.rollout.action import Action, from_record
+from harnesstrain.rollout.changes import Shared
 from harnesstrain.rollout.grading import LOGS, TESTS, Ungradable, grade
 from harnesstrain.rollout.opening import unhealthy
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
@@ -58,10 +59,10 @@ def verify(sandbox: Sandbox, task: Task, number: int) -> Action:
     return Action(StepKind.VERIFY, _spec("verify", step, step.verifier.digest), doing=doing)
 
 
-def between(sandbox: Sandbox, session: Session, task: Task) -> GradeEntry:
+def between(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None = None) -> GradeEntry:
     """Grade the state of `session`.  Where the sandbox cannot fork, no file of the verifier's is left behind."""
     try:
-        return GradeEntry(grade=grade(sandbox, session, task))
+        return GradeEntry(grade=grade(sandbox, session, task, shared))
     except Ungradable as broken:
         return GradeEntry(grade=None, ungradable=broken.message)
     finally:
