@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from harnesstrain.core.records.run import Budgets
 from harnesstrain.core.records.sandbox import Grade
 from harnesstrain.core.records.task import Environment, Healthcheck, Task, TaskStep, Verifier
 from harnesstrain.rollout.bench import Bench, Finished
+from harnesstrain.rollout.episode import attempt
 from harnesstrain.rollout.oracle import do_nothing
 from harnesstrain.rollout.playback import Recorded, play
 from harnesstrain.rollout.reexecution import reexecute
 from harnesstrain.rollout.rewarding import combined
 from tests.rollout.making import SDK, Workbench
 from tests.rollout.walking import Kept
+from tests.sandbox import kinds
 
 pytestmark = pytest.mark.local
 
@@ -84,7 +87,7 @@ def two_steps(folder: Path, **changes: object) -> Task:
     )
 
 
-def kinds(finished: Finished) -> list[str]:
+def deeds(finished: Finished) -> list[str]:
     return [step.kind.value for step in finished.trace.steps]
 
 
@@ -95,7 +98,7 @@ def test_steps_share_an_environment_and_their_rewards_are_listed(
     rollout = done.rollout
     assert (rollout.outcome, rollout.reward, rollout.detail) == (Outcome.SOLVED, 1.0, "")
     assert rollout.rewards == {"make": 1.0, "fill": 1.0}
-    assert kinds(done) == ["stage", "run", "submit", "verify", "stage", "run", "submit"]
+    assert deeds(done) == ["stage", "run", "submit", "verify", "stage", "run", "submit"]
     assert rollout.actions == 2
     listed = done.trace.steps[5]
     assert (listed.stdout, listed.exit_code) == (b"", 2), "nothing of the verifier's is left for the next step"
@@ -127,7 +130,7 @@ def test_a_step_below_its_least_reward_ends_the_task(workbench: Workbench, bench
         {"make": 0.0},
     )
     assert done.rollout.detail == "stopped after step 1 of 2, 'make': its reward 0 is below what it must reach"
-    assert kinds(done) == ["stage", "submit", "verify"]
+    assert deeds(done) == ["stage", "submit", "verify"]
 
 
 @pytest.mark.parametrize(("strategy", "reward"), [("mean", 0.75), ("final", 0.5)])
@@ -217,9 +220,12 @@ def test_a_verifier_that_grades_otherwise_the_second_time_is_a_fork(
     assert checked.result is (Certified.EXACT if forks else Certified.FORKED)  # a fork leaves nothing to repeat
 
 
+def _indented(body: str) -> str:
+    return "".join(f"    {line}\n" for line in body.strip("\n").splitlines()) + "\nserve(solve)\n"
+
+
 def _played(workbench: Workbench, bench: Bench, task: Task, body: str, done: Finished) -> Certified:
-    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
-    cell = workbench.cell(f"{SDK}{lines}\nserve(solve)\n", task)
+    cell = workbench.cell(SDK + _indented(body), task)
     endpoint = bench.model.endpoint()
     recorded = Recorded(done.rollout, done.trace, bench.regime, endpoint, "/app")
     return play(cell, recorded, lambda messages: 0, isolated=True).result
@@ -264,3 +270,33 @@ def test_rewards_are_combined(
 ) -> None:
     found = combined(task.model_copy(update={"strategy": strategy}), grades)
     assert (found.reward, found.rewards) == (reward, rewards)
+
+
+def test_a_step_goes_on_from_a_full_re_execution_alike(
+    workbench: Workbench, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harnesstrain.rollout.place.compared", lambda rollout: True)
+    bench = workbench.bench(step_cache=Kept(), verify_cache=Kept())
+    compared = workbench.solve(WORK, bench, task)
+    assert (compared.rollout.outcome, compared.rollout.executions) == (Outcome.SOLVED, 6)
+    fresh = workbench.bench(step_cache=Kept(), verify_cache=Kept())
+    thorough = attempt(replace(workbench.cell(SDK + _indented(WORK), task), thorough=True), fresh)
+    assert thorough.rollout.outcome is Outcome.SOLVED
+    assert thorough.rollout.measurement == compared.rollout.measurement
+
+
+@pytest.mark.docker
+def test_steps_in_containers(local: object, tmp_path: Path) -> None:
+    with closing(kinds.docker(tmp_path / "cache")) as sandbox:
+        workbench = Workbench(tmp_path, sandbox)
+        task = two_steps(tmp_path / "two")
+        environment = task.environment.model_copy(update={"image": kinds.SMALL})
+        task = task.model_copy(update={"environment": environment})
+        bench = workbench.bench(step_cache=Kept(), verify_cache=Kept(), cache=Kept())
+        cold = workbench.solve(WORK, bench, task)
+        assert (cold.rollout.outcome, cold.rollout.rewards) == (Outcome.SOLVED, {"make": 1.0, "fill": 1.0})
+        assert workbench.solve(WORK, bench, task).rollout.from_caches
+        other = workbench.solve(WORK.replace("cp loud made", "cat loud > made"), bench, task)
+        assert (other.rollout.outcome, other.rollout.executions) == (Outcome.SOLVED, 5)
+        checked = reexecute(sandbox, task, other.trace.steps, bench.limits)
+        assert (checked.result, checked.executed) == (Certified.EXACT, 5)
