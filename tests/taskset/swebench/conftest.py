@@ -13,6 +13,8 @@ from harnesstrain.taskset.swebench import Row
 from harnesstrain.taskset.swebench.rows import row_of
 from harnesstrain.taskset.swebench.verdict import END, EXIT_CODE, START
 
+collect_ignore = ["sample"]
+"""Tests of a checkout that is a task's; they run in its environment."""
 REAL = Path(__file__).resolve().parents[4] / "shared" / "realdata" / "swebench"
 
 
