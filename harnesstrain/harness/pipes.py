@@ -86,6 +86,10 @@ class Pipes:
         self._open = {self._out, self._err}
         """Descriptors that may still give something; all uses are under `_reading`."""
 
+        self._poll = select.poll()
+        self._polled: tuple[set[int], int | None] = (set(), None)
+        """What `_poll` looks at; likewise."""
+
     def line(self, timeout: float) -> bytes | None:
         """The next line without its end; None when the process closed its stdout or ended.
 
@@ -169,12 +173,14 @@ class Pipes:
 
     def _pump(self, timeout: float, writer: int | None = None) -> bool:
         """Wait for output (or for `writer` to take input) and take in what is there.  False: nothing happened."""
-        poll = select.poll()
-        for fd in self._open:
-            poll.register(fd, select.POLLIN)
-        if writer is not None:
-            poll.register(writer, select.POLLOUT)
-        ready = poll.poll(max(0.0, timeout) * 1000)
+        if self._polled != (self._open, writer):
+            self._poll = select.poll()
+            for fd in self._open:
+                self._poll.register(fd, select.POLLIN)
+            if writer is not None:
+                self._poll.register(writer, select.POLLOUT)
+            self._polled = (set(self._open), writer)
+        ready = self._poll.poll(max(0.0, timeout) * 1000)
         for fd, _ in ready:
             if fd == writer:
                 continue
@@ -191,6 +197,10 @@ class Pipes:
         return bool(ready)
 
     def _split(self, chunk: bytes) -> None:
+        if not self._part and chunk.find(b"\n") == len(chunk) - 1:  # one whole line: what a harness writes mostly
+            self._lines.append(chunk[:-1])
+            self._queued += len(chunk) - 1
+            return
         self._part += chunk
         while (end := self._part.find(b"\n", self._seen)) >= 0:
             line = bytes(self._part[:end])

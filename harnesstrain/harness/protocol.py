@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, model_validator
@@ -28,6 +29,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 LAST_WORDS = "ran"
 """The method of a message without id: what ran after the last request."""
+
+_MEMBERS = frozenset({"jsonrpc", "id", "method", "params"})
 
 WireBytes = Annotated[bytes, PlainValidator(unpack), PlainSerializer(pack)]
 
@@ -187,10 +190,9 @@ METHODS: Mapping[str, type[AnyParams]] = {
 """Every method, with its params."""
 
 
-class Call(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Call:
     """One request of a harness, validated."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: Id
     method: str
@@ -210,7 +212,8 @@ def read_call(message: Mapping[str, Any]) -> Call:
     method = message.get("method")
     if not isinstance(method, str):
         malformed(message, "it names no method")
-    if unknown := set(message) - {"jsonrpc", "id", "method", "params"}:
+    if not message.keys() <= _MEMBERS:
+        unknown = message.keys() - _MEMBERS
         malformed(message, f"it has unknown members: {', '.join(sorted(unknown))}")
     params = METHODS.get(method)
     if params is None:
@@ -285,8 +288,20 @@ def initialize_result(task: TaskView, changes: Changes | None = None) -> dict[st
 
 def complete_result(reply: Reply, handle: str) -> dict[str, Any]:
     """The result of `llm.complete`; `handle` stands for the messages of the request."""
-    shown = reply.model_dump(mode="json", include={"content", "reasoning", "tool_calls", "finish_reason", "usage"})
-    return {**shown, "handle": handle}
+    usage = reply.usage
+    return {
+        "content": reply.content,
+        "reasoning": reply.reasoning,
+        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.tool_calls],
+        "finish_reason": reply.finish_reason,
+        "usage": {
+            "prompt": usage.prompt,
+            "cached": usage.cached,
+            "completion": usage.completion,
+            "reasoning": usage.reasoning,
+        },
+        "handle": handle,
+    }
 
 
 def run_result(result: RunResult) -> dict[str, Any]:

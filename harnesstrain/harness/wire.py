@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from pydantic_core import from_json
+
 from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import HtError, PolicyFailure
 
@@ -106,8 +108,9 @@ def decode(line: bytes) -> Message:
     """The JSON object in one line.  Raises PolicyFailure, quoting the line, when there is none."""
     if len(line) > MAX_LINE:
         malformed(line, f"it is longer than {MAX_LINE} bytes")
+    plain = b"\\u" not in line and line.count(b"{") + line.count(b"[") <= MAX_DEPTH
     try:
-        message = _DECODER.decode(line.decode("utf-8"))
+        message = _quickly(line) if plain else _DECODER.decode(line.decode("utf-8"))
     except UnicodeDecodeError:
         malformed(line, "it is not UTF-8")
     except RecursionError:
@@ -117,8 +120,16 @@ def decode(line: bytes) -> Message:
     if not isinstance(message, dict):
         malformed(line, "it is not a JSON object")
     decoded = Message(message)
-    decoded.plain = b"\\u" not in line and line.count(b"{") + line.count(b"[") <= MAX_DEPTH
+    decoded.plain = plain
     return decoded
+
+
+def _quickly(line: bytes) -> Any:
+    """What `json` makes of a plain line; its errors too."""
+    try:
+        return from_json(line, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        return _DECODER.decode(line.decode("utf-8"))
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from harnesstrain.core.errors import HtError
@@ -30,6 +29,18 @@ class CacheCount(Record):
     """Served by another request's call that was under way."""
 
 
+class _Call:
+    """A request under way."""
+
+    __slots__ = ("ended", "error", "reply")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.error: BaseException | None = None
+        self.ended: threading.Event | None = None
+        """Made by the first who waits: mostly nobody does."""
+
+
 class CachedModel:
     """Wraps a model.  With no cache, or with neither reading nor writing, every request is a live call."""
 
@@ -43,7 +54,7 @@ class CachedModel:
         self._write = write
         self._sample = sample
         self._lock = threading.Lock()
-        self._under_way: dict[str, Future[Reply]] = {}
+        self._under_way: dict[str, _Call] = {}
         self._hits = self._live = self._coalesced = 0
         self._known: tuple[str, bool] | None = None
 
@@ -104,9 +115,11 @@ class CachedModel:
         if self._cache is None or not (self._read or self._write):
             return Answer(reply=self._call(request, missed), source=Source.LIVE, key=key)
         while True:
-            mine: Future[Reply] = Future()
+            mine = _Call()
             with self._lock:
                 leader = self._under_way.setdefault(key, mine)
+                if leader is not mine:
+                    leader.ended = leader.ended or threading.Event()
             if leader is mine:
                 return self._lead(key, request, mine, missed)
             reply = _shared(leader)
@@ -115,16 +128,19 @@ class CachedModel:
                     self._coalesced += 1
                 return Answer(reply=reply, source=Source.CACHE, key=key)
 
-    def _lead(self, key: str, request: LlmRequest, promise: Future[Reply], missed: Callable[[], None] | None) -> Answer:
+    def _lead(self, key: str, request: LlmRequest, mine: _Call, missed: Callable[[], None] | None) -> Answer:
         """Answer `request` and everybody who waits for the same one."""
         try:
             answer = self._look_or_call(key, request, missed)
+            mine.reply = answer.reply
         except BaseException as error:
-            self._settle(key)
-            promise.set_exception(error)
+            mine.error = error
             raise
-        self._settle(key)
-        promise.set_result(answer.reply)
+        finally:
+            with self._lock:
+                del self._under_way[key]
+            if mine.ended is not None:
+                mine.ended.set()
         return answer
 
     def _look_or_call(self, key: str, request: LlmRequest, missed: Callable[[], None] | None) -> Answer:
@@ -153,19 +169,17 @@ class CachedModel:
             self._known = (endpoint.fingerprint, endpoint.deterministic)
         return self._known
 
-    def _settle(self, key: str) -> None:
-        with self._lock:
-            del self._under_way[key]
 
-
-def _shared(leader: Future[Reply]) -> Reply | None:
+def _shared(leader: _Call) -> Reply | None:
     """The leader's reply; None when it was interrupted, so that the waiting request makes its own attempt.
 
     A typed failure is shared as a new object: one exception must not be raised by two threads.
     """
-    error = leader.exception()
-    if error is None:
-        return leader.result()
+    assert leader.ended is not None  # who waits made it
+    leader.ended.wait()
+    error = leader.error
+    if leader.reply is not None:
+        return leader.reply
     if isinstance(error, HtError):
         raise type(error)(error.message, hint=error.hint, **error.extra) from None
     return None

@@ -20,6 +20,8 @@ from harnesstrain.core.records.llm import LlmRequest
 
 _encode = encoder()
 
+_tools: tuple[object, str] = (None, "")
+
 START = hashlib.sha256(b"conversation").hexdigest()
 """Rolling digest of no messages."""
 
@@ -85,8 +87,14 @@ def conversation_head(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tools_digest(tools: Sequence[Mapping[str, Any]]) -> str:
-    """Digest of the tool schemas, in order.  64 hex."""
-    return exact(list(tools))
+    """Digest of the tool schemas, in order.  64 hex.  Of the same tuple it is asked twice in a row: kept once."""
+    global _tools
+    known, digest = _tools
+    if tools is not known:
+        digest = exact(list(tools))
+        if type(tools) is tuple:
+            _tools = (tools, digest)
+    return digest
 
 
 def request_digest(request: LlmRequest, *, head: str | None = None) -> str:

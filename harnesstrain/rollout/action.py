@@ -34,7 +34,17 @@ class Action:
     @functools.cached_property
     def digest(self) -> str:
         """What the chain rolls over.  Exact: two commands that differ in one code point are two actions."""
-        return digest_bytes(_exact(self.spec))
+        return digest_bytes(self._text.encode())
+
+    @functools.cached_property
+    def _text(self) -> str:
+        """JSON with sorted keys and no Unicode normalisation: what is recorded is what ran."""
+        return _encode(self.spec)
+
+    @property
+    def recorded(self) -> str:
+        """The spec with its bytes as JSON, so that a chain can be executed again from its record alone."""
+        return _encode(self.spec | {"bytes": self.data.hex()}) if self.data else self._text
 
     @property
     def command(self) -> str:
@@ -99,13 +109,13 @@ def perform(session: Session, action: Action, seconds: float) -> Acted:
 def step_of(index: int, action: Action, entry: StepEntry, source: Source, chain: str) -> Step:
     """The record of an action.  `chain`: chain digest after it."""
     result = entry.result
-    return Step(
+    return Step.trusted(
         index=index,
         kind=action.kind,
         source=source,
         duration=result.duration,
         request_digest=chain,
-        action=_exact(_recordable(action)).decode(),
+        action=action.recorded,
         exit_code=result.exit_code,
         stdout=result.stdout,
         stderr=result.stderr,
@@ -126,23 +136,11 @@ def cut_step(index: int, action: Action, seconds: float, source: Source, chain: 
         source=source,
         duration=seconds,
         request_digest=chain,
-        action=_exact(_recordable(action)).decode(),
+        action=action.recorded,
         timed_out=True,
         live_only=True,
         error=f"cut after {seconds:.6f} s: the time of the episode was spent",
     )
-
-
-def _exact(spec: dict[str, Any]) -> bytes:
-    """JSON with sorted keys and no Unicode normalisation: what is recorded is what ran."""
-    return _encode(spec).encode()
-
-
-def _recordable(action: Action) -> dict[str, Any]:
-    """The spec with its bytes, so that a chain can be executed again from its record alone."""
-    if not action.data:
-        return action.spec
-    return action.spec | {"bytes": action.data.hex()}
 
 
 def from_record(step: Step) -> Action:

@@ -94,7 +94,8 @@ class Dialogue:
                 self._raise_failure()
                 if message is None:
                     return
-                self.recorder.ran([name for name in take_ran(message) if name in self._watched])
+                if "ran" in message:
+                    self.recorder.ran([name for name in take_ran(message) if name in self._watched])
                 if says_nothing_else(message):
                     continue
                 try:
@@ -114,9 +115,7 @@ class Dialogue:
     def _receive(self, process: HarnessProcess) -> dict[str, Any] | None:
         """The next message.  Time that passes while a model call is under way is not the harness's."""
         bench = self._bench
-        with self._lock:
-            waiting = bool(self._outstanding)
-        if waiting:
+        if self._outstanding:
             return process.receive(bench.harness_idle + bench.model_deadline)
         left = max(0.0, bench.harness_time - self._waited)
         began = time.monotonic()
@@ -212,10 +211,8 @@ class Dialogue:
             self._outstanding.discard(future)
 
     def _raise_failure(self) -> None:
-        with self._lock:
-            failure = self._failure
-        if failure is not None:
-            raise failure
+        if self._failure is not None:
+            raise self._failure
 
     def _act(self, process: HarnessProcess, call: Call, params: Run | Read | Write) -> None:
         if self._refused(process, call, self.meter.admit_action()):

@@ -47,7 +47,7 @@ def sampling_for(regime: Regime, overrides: dict[str, Any], seed: int) -> Sampli
 
 def request_for(call: Complete, said: Said, sampling: Sampling) -> LlmRequest:
     """The exact request.  Messages were validated by the protocol and are shared, not copied."""
-    return LlmRequest.model_construct(
+    return LlmRequest.trusted(
         messages=said.conversation.messages, tools=call.tools, tool_choice=call.tool_choice, sampling=sampling
     )
 
@@ -55,7 +55,7 @@ def request_for(call: Complete, said: Said, sampling: Sampling) -> LlmRequest:
 def answered_step(index: int, said: Said, tools: str | None, answer: Answer) -> Step:
     """The record of an answered request."""
     reply = answer.reply
-    return Step(
+    return Step.trusted(
         index=index,
         kind=StepKind.LLM,
         source=answer.source,
@@ -91,4 +91,5 @@ def keep(conversations: Conversations, call: Complete) -> Said:
 def _calls(reply: Reply) -> str | None:
     if not reply.tool_calls:
         return None
-    return json.dumps([call.model_dump() for call in reply.tool_calls], ensure_ascii=False)
+    said = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.tool_calls]
+    return json.dumps(said, ensure_ascii=False)

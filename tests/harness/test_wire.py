@@ -97,3 +97,21 @@ def test_the_sdk_knows_every_error_kind() -> None:
         else:
             assert isinstance(understood, sdk.HarnessError)
             assert understood.kind == kind.value
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            max_leaves=8,
+        ),
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_a_line_is_read_as_json_reads_it(value: dict[str, object], ascii_only: bool) -> None:
+    line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    read = wire.decode(line)
+    assert repr(dict(read)) == repr(json.loads(line.decode("utf-8", "surrogatepass")))

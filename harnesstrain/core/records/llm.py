@@ -47,7 +47,7 @@ class Usage(Record):
     """Of `completion`, tokens of reasoning."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
+        return Usage.trusted(
             prompt=self.prompt + other.prompt,
             cached=self.cached + other.cached,
             completion=self.completion + other.completion,
