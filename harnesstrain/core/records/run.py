@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
 from pydantic import Field
 
 from harnesstrain.core.digests import digest
@@ -54,6 +57,12 @@ class Regime(Record):
         """The measurement identity: two runs are comparable only if it is equal."""
         return digest(self)
 
+    def differing(self, other: Regime) -> dict[str, tuple[Any, Any]]:
+        """The fields in which `other` differs, dotted, with the plain value of both."""
+        left, right = (_flat(one.model_dump(mode="json")) for one in (self, other))
+        keys = sorted({*left, *right})
+        return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}
+
 
 IMPORTED = "imported"
 """The grading rule of a regime that another program measured under."""
@@ -95,6 +104,20 @@ class Run(Record):
     imported: Imported | None = None
     """Set when another program measured it; `commit` is then a digest of the agent, and no git knows it."""
 
+    @property
+    def place(self) -> str:
+        """What was measured and how, in a few words: panel, split, seeds, salt."""
+        seeds = f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
+        salt = f", --fresh {shlex.quote(self.salt)}" if self.salt else ""
+        return f"{self.panel_name}/{self.split or 'all'}{seeds}{salt}"
+
+    def command(self, *, panel: bool = False) -> str:
+        """The command that goes on with this run.  `panel`: its panel can be loaded by name, and has to be named."""
+        named = f" --panel {shlex.quote(self.panel_name)}" if panel else ""
+        seeds = f" --seeds {len(self.seeds)}" if len(self.seeds) > 1 else ""
+        salt = f" --fresh {shlex.quote(self.salt)}" if self.salt else ""
+        return f"ht evaluate {self.commit[:8]}{named} --split {self.split or 'all'}{seeds}{salt}"
+
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:
         """The run id: the same command is the same run."""
@@ -103,3 +126,13 @@ class Run(Record):
     def rollout_id(self, task: str, seed: int, attempt: int = 1) -> str:
         """Id of one attempt at one cell.  Later attempts exist only after infrastructure failures."""
         return digest({"run": self.id, "task": task, "seed": seed, "attempt": attempt})
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested maps as dotted keys."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        found |= _flat(item, f"{prefix}.{name}" if prefix else name)
+    return found
