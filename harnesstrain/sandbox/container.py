@@ -22,7 +22,8 @@ MEMORY_MB, FILE_MB = 2048, 10_240
 """Bounds when neither the task nor the regime names any: memory, and the largest file."""
 OWN_PROCESSES = 8
 SHM = "64m"
-CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETUID", "SETGID"]
+CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETUID", "SETGID"]
+"""Those of Docker's own that tasks are known to need; a server of a task may listen on port 80."""
 
 
 def memory_mb(environment: Environment, bounds: Limits) -> int:

@@ -25,7 +25,7 @@ from harnesstrain.sandbox.guard import Guard
 PASSED = ("PATH", "HOME", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_HOST", "DOCKER_CONTEXT")
 """Variables that the client gets of this machine."""
 LOG = {"driver": "json-file", "options": {"max-size": "1m", "max-file": "1"}}
-SIDECAR_CAPABILITIES = ["NET_BIND_SERVICE", "SETPCAP"]
+SIDECAR_CAPABILITIES = ["SETPCAP"]
 PROJECT = "com.docker.compose.project"
 SERVICE = "com.docker.compose.service"
 DEFAULT = "default"

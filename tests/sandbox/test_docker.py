@@ -180,6 +180,13 @@ def test_what_it_cannot_run_is_refused(docker: DockerSandbox) -> None:
 
 
 @pytest.mark.docker
+def test_a_server_of_a_task_may_have_a_low_port(docker: DockerSandbox) -> None:
+    with contextlib.closing(docker.open(Environment(image=kinds.SMALL))) as session:
+        able = "print(int(open('/proc/self/status').read().split('CapEff:')[1].split()[0], 16) >> 10 & 1)"
+        assert session.run(f'python3 -c "{able}"', user="root").stdout == b"1\n"
+
+
+@pytest.mark.docker
 def test_an_image_that_cannot_be_had(docker: DockerSandbox) -> None:
     with pytest.raises(SandboxFailure, match="no-such-image"):
         docker.open(Environment(image="localhost:1/no-such-image:1"))
