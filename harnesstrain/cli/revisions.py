@@ -16,6 +16,7 @@ from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import SHORTEST, is_hex
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
+from harnesstrain.core.records.run import Run
 
 if TYPE_CHECKING:
     from harnesstrain.measure.context import Context
@@ -81,6 +82,14 @@ def range_of(context: Context, text: str) -> Range:
     )
 
 
+def measured_here(run: Run) -> Run:
+    """A run of a version of this repo.  Raises UsageError for one that was imported."""
+    if run.imported is not None:
+        msg = f"run {run.id[:8]} was imported from {run.imported.program}: no version here stands for it"
+        raise UsageError(msg, hint="`ht judge RUN..RUN` and `ht report --compare RUN..RUN` compare imported runs")
+    return run
+
+
 def _before(context: Context, rev: str, name: str) -> str:
     try:
         return context.repo.resolve(rev)
@@ -102,9 +111,10 @@ def _epoch(context: Context, number: int, *, parent: bool) -> str:
 def _by_id(context: Context, prefix: str) -> str:
     found = context.store.resolve(prefix, kinds=("run", "candidate", "verdict"))
     if found.kind == "run":
-        return context.store.run(found.id).commit
+        return measured_here(context.store.run(found.id)).commit
     if found.kind == "verdict":
-        return context.store.verdict(found.id).cand_commit
+        verdict = context.store.verdict(found.id)
+        return measured_here(context.store.run(verdict.cand_run)).commit
     return _commit(context.store.candidate(found.id))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harnesstrain.cli.revisions import Range, baseline, commit_of, range_of
+from harnesstrain.cli.revisions import Range, baseline, commit_of, measured_here, range_of
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.ids import SHORTEST, is_hex
 from harnesstrain.core.records.run import Run
@@ -18,7 +18,7 @@ def run_of(context: Context, name: str) -> str:
     """A run id, or the newest run of a version.  Raises NotFound, Ambiguous."""
     named = _named(context, name, ("run",))
     if named is not None:
-        return named
+        return measured_here(context.store.run(named)).id
     commit = commit_of(context, name)
     found = _runs_of_commit(context, commit)
     if not found:
@@ -37,7 +37,7 @@ def runs_of(context: Context, text: str) -> Range:
     if sides[0] and sides[1]:
         return Range(base=sides[0], cand=sides[1])
     if sides[0] or sides[1]:
-        fixed = context.store.run(sides[0] or sides[1] or "")
+        fixed = measured_here(context.store.run(sides[0] or sides[1] or ""))
         other = commit_of(context, right if sides[0] else left) if (right if sides[0] else left) else baseline(context)
         match = _comparable(_runs_of_commit(context, other), fixed)
         if match is None:
@@ -65,10 +65,12 @@ def verdict_of(context: Context, name: str, criterion: str | None, *, record: bo
 
     named = _named(context, name, ("verdict",))
     if named is not None:
-        return context.store.verdict(named)
+        verdict = context.store.verdict(named)
+        measured_here(context.store.run(verdict.cand_run))
+        return verdict
     base = baseline(context)
     run = _named(context, name, ("run",))
-    cand = context.store.run(run).commit if run else commit_of(context, name)
+    cand = measured_here(context.store.run(run)).commit if run else commit_of(context, name)
     if criterion is None:
         known = [v for v in context.store.verdicts() if v.cand_commit == cand and run in (None, v.cand_run)]
         if known and (known[-1].base_commit == base or cand == base):

@@ -74,6 +74,22 @@ def test_they_are_judged(project: Project, runs: tuple[str, str]) -> None:
     assert back.err.startswith("rejected: ")
 
 
+def test_no_version_here_stands_for_them(project: Project, runs: tuple[str, str]) -> None:
+    verdict = project.ht("judge", f"{runs[0]}..{runs[1]}").lines[0]
+    commands = (
+        ("promote", verdict),
+        ("promote", runs[1]),
+        ("certify", "env", runs[1]),
+        ("evaluate", runs[1], "--dry-run"),
+        ("rev-parse", runs[1]),
+        ("judge", f"..{runs[1]}"),
+    )
+    for command in commands:
+        ran = project.ht(*command)
+        assert (ran.code, ran.out) == (2, ""), command
+        assert ran.err.startswith(f"error: run {runs[1][:8]} was imported from harbor: no version here"), command
+
+
 def test_they_are_reported(project: Project, runs: tuple[str, str]) -> None:
     ran = project.ht("report", "--compare", f"{runs[0][:8]}..{runs[1][:8]}")
     assert ran.code == 0, ran.err
