@@ -45,6 +45,19 @@ class StatesContract:
             session.run("echo 'water is wet' > fact.txt")
             assert session.state() == before
 
+    def test_what_changed_is_told_from_outside(self, sandbox: Sandbox, environment: Environment) -> None:
+        with contextlib.closing(sandbox.open(environment)) as session:
+            before = session.changed()
+            if before is None:
+                pytest.skip("this kind does not know what differs")
+            session.run("rm fact.txt; mkdir made; echo new > made/new; echo more >> tool.sh")
+            made = {f"{session.workdir}/{name}" for name in ("fact.txt", "made/new", "tool.sh")}
+            assert made <= set(session.changed() or ())
+            assert not made & set(before)
+            session.run("rm -r made")
+            assert f"{session.workdir}/made/new" not in (session.changed() or ())
+        assert session.changed() is None
+
     def test_a_kept_state_is_gone_on_from(self, sandbox: Sandbox, environment: Environment) -> None:
         key = secrets.token_hex(32)
         with contextlib.closing(sandbox.open(environment)) as session:
