@@ -28,6 +28,8 @@ from harnesstrain.taskset.templates import fill
 OWN_TABLE = "harnesstrain"
 """[metadata.harnesstrain] holds what Harbor has no key for: pass_reward."""
 
+IGNORES = ".harborignore"
+
 
 class HarborFormat:
     """Harbor's task directory, schema 1.0 to 1.4."""
@@ -43,7 +45,7 @@ class HarborFormat:
         directory = directory.resolve()
         document = read(directory / "task.toml")
         tables = schema.validate(document)
-        notes = (*schema.unknown_keys(document), *_solution_notes(directory, tables))
+        notes = (*schema.unknown_keys(document), *_solution_notes(directory, tables), *_ignore_notes(directory))
         if problems := find_problems(directory, tables):
             return Inspected(task=None, problems=problems, notes=notes)
         task = _stepped(document, tables) if tables.steps else _single(document, tables)
@@ -109,6 +111,13 @@ def _stepped(document: Document, tables: schema.TaskToml) -> Task:
 
 def _covered(least: Mapping[str, Any]) -> dict[str, Any]:
     return {"pass_reward": least.get("pass_reward", 1.0)} | {k: v for k, v in least.items() if k == "pass_rewards"}
+
+
+def _ignore_notes(directory: Path) -> Iterator[str]:
+    for place in (directory / "tests", directory / "solution", *sorted((directory / FOLDER).glob("*/*"))):
+        if (place / IGNORES).is_file():
+            where = (place / IGNORES).relative_to(directory).as_posix()
+            yield f"{where} is not applied: every file beside it is uploaded, and counts"
 
 
 def _solution_notes(directory: Path, tables: schema.TaskToml) -> Iterator[str]:

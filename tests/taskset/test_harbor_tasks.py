@@ -354,6 +354,12 @@ def test_values_of_the_host_enter_no_record(make_task: MakeTask) -> None:
     assert given.model_dump_json() == task.model_dump_json()
 
 
+def test_what_harbor_would_leave_out_is_told(make_task: MakeTask) -> None:
+    files: dict[str, str | bytes | None] = {"tests/.harborignore": "*.log\n", "tests/a.log": "x"}
+    inspected = inspect_task(make_task(files=files))
+    assert inspected.notes == ("tests/.harborignore is not applied: every file beside it is uploaded, and counts",)
+
+
 def test_a_task_without_a_solution_can_be_measured(make_task: MakeTask) -> None:
     inspected = inspect_task(make_task(files={"solution/solve.sh": None}))
     assert inspected.task is not None
