@@ -6,6 +6,7 @@ facade.py    Store: the one object that other rooms hold
 shelf.py     its records part: put, get, list, resolve, export
 base.py      named results: Found, Finding, RunSummary, Holder, CacheStats, SchemaState …
 engine.py    one SQL database: BEGIN IMMEDIATE, busy timeout, errors in the project's own tree
+readonly.py  a SQLite file in a folder that cannot be written
 schema.py    the tables, and the schema revision this code speaks
 kinds.py     which record goes into which table, and what its id determines
 payloads.py  records as canonical JSON and back
@@ -20,6 +21,7 @@ files.py     durable files: temporary name, fsync, rename
 blobs.py     content-addressed files
 caches.py    the llm, step and verify caches
 cachefile.py   their file, cache.db: layout, epochs, fast look-ups
+absent.py    a cache.db that cannot be used: made anew, or done without
 pending.py   what they have not written yet
 cacheexport.py  the caches as Parquet
 entries.py   replies, steps and grades as sealed bytes

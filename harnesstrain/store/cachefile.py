@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from harnesstrain.core.errors import HtError, Prerequisite, StoreCorrupt
-from harnesstrain.store.engine import Database, sqlite_database, translated, use_wal
+from harnesstrain.store.engine import Database, sqlite_database, use_wal
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,8 @@ class CacheFile:
 
     def __init__(self, path: Path) -> None:
         """Open or create it.  Raises StoreCorrupt (not a database) or Prerequisite (no permission, disk full)."""
-        self.database = sqlite_database(path, synchronous="NORMAL")
+        mend = f"delete {path}: what it holds can be made again"
+        self.database = sqlite_database(path, synchronous="NORMAL", mend=mend)
         self._idle: deque[_Reader] = deque()
         self._open = True
         self._said = False
@@ -61,9 +62,6 @@ class CacheFile:
             _prepare(self.database, path)
             self.epochs = _epochs(self.database)
             """Of each cache, as this process goes by it."""
-        except StoreCorrupt as error:
-            self.close()
-            raise StoreCorrupt(error.message, hint=f"delete {path}: what it holds can be made again") from error
         except HtError:
             self.close()
             raise
@@ -81,7 +79,7 @@ class CacheFile:
             row = reader.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             reader.close()
-            raise translated(error, self.database.label) from error
+            raise self.database.error(error) from error
         self._idle.append(reader)
         if not self._open:
             self._drop_readers()
@@ -109,7 +107,7 @@ class CacheFile:
         try:
             return _Reader(self.database)
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
-            raise translated(error, self.database.label) from error
+            raise self.database.error(error) from error
 
     def _drop_readers(self) -> None:
         while self._idle:
@@ -135,7 +133,8 @@ class _Reader:
 def _prepare(database: Database, path: Path) -> None:
     if not path.exists():
         _run_alone(database, _FRESH)
-    use_wal(database)
+    if database.writable:
+        use_wal(database)
     with database.read() as connection:
         current = _layout(connection) == LAYOUT
     if not current:
@@ -149,7 +148,7 @@ def _epochs(database: Database) -> dict[str, int]:
         rows = connection.exec_driver_sql("SELECT name, epoch FROM caches").all()
     found = {row.name: row.epoch for row in rows}
     if not all(isinstance(found.get(name), int) for name in NAMES):
-        raise StoreCorrupt(f"{database.label} does not know its caches")
+        raise StoreCorrupt(f"{database.label} does not know its caches", hint=f"delete {database.label}")
     return found
 
 
@@ -173,6 +172,6 @@ def _run_alone(database: Database, pragmas: str) -> None:
     try:
         raw.executescript(pragmas)
     except sqlite3.Error as error:
-        raise translated(error, database.label) from error
+        raise database.error(error) from error
     finally:
         raw.close()

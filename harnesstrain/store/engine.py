@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from harnesstrain.core.errors import Busy, HtError, Prerequisite, StoreCorrupt, UsageError
+from harnesstrain.store import readonly
 
 WAIT = 60.0
 """Seconds a transaction waits for the write lock."""
@@ -31,10 +33,16 @@ _WRITE = "ht_write"
 class Database:
     """One database.  Safe to use from several threads; several processes may open the same one."""
 
-    def __init__(self, engine: sa.Engine, label: str) -> None:
+    def __init__(
+        self, engine: sa.Engine, label: str, *, mend: str | None = None, source: readonly.Readable | None = None
+    ) -> None:
+        """`mend`: the hint for a damaged one.  `source`: what is read where nothing can be written."""
         self.engine = engine
         self.label = label
         """How messages call it: a path, or a URL without its password."""
+        self.writable = source is None
+        self._mend = mend
+        self._source = source
         self._queue = threading.Lock()
 
     @property
@@ -54,6 +62,8 @@ class Database:
 
         Raises Busy (lock not had in time), Prerequisite (disk full, no permission), StoreCorrupt.
         """
+        if not self.writable:
+            raise readonly.read_only(self.label)
         with self._queue, self._translated(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_WRITE: True})
             with connection.begin():
@@ -70,18 +80,32 @@ class Database:
     def close(self) -> None:
         """Close every connection.  The last one to close a SQLite file folds its log back in."""
         self.engine.dispose()
+        if self._source is not None and self._source.copy is not None:
+            self._source.copy.cleanup()
+
+    def error(self, error: Exception) -> HtError:
+        """The project's error for one of the driver."""
+        return translated(error, self.label, self._mend)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
         except (DBAPIError, sqlite3.Error) as error:
-            raise translated(error, self.label) from error
+            raise self.error(error) from error
 
 
-def sqlite_database(path: Path, *, synchronous: str = "FULL") -> Database:
-    """The SQLite file at `path`.  `synchronous=FULL` survives a power cut after each commit, `NORMAL` any kill."""
+def sqlite_database(path: Path, *, synchronous: str = "FULL", mend: str | None = None) -> Database:
+    """The SQLite file at `path`.  `synchronous=FULL` survives a power cut after each commit, `NORMAL` any kill.
+
+    `mend`: the hint when it is damaged.  Where its folder cannot be written, it can be read.
+    Raises Prerequisite, Busy.
+    """
+    source = readonly.readable(path) if readonly.unwritable(path) else None
     url = sa.URL.create("sqlite", database=str(path))
+    if source is not None:
+        query = {**dict(parse_qsl(source.mode)), "uri": "true"}
+        url = sa.URL.create("sqlite", database=source.file.absolute().as_uri(), query=query)
     engine = sa.create_engine(url, connect_args={"timeout": WAIT}, pool_size=8, max_overflow=-1)
 
     @sa.event.listens_for(engine, "connect")
@@ -95,7 +119,7 @@ def sqlite_database(path: Path, *, synchronous: str = "FULL") -> Database:
         writing = connection.get_execution_options().get(_WRITE, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
-    return Database(engine, str(path))
+    return Database(engine, str(path), mend=mend, source=source)
 
 
 def use_wal(database: Database) -> None:
@@ -112,10 +136,10 @@ def use_wal(database: Database) -> None:
             return
         except sqlite3.OperationalError as error:
             if primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise translated(error, database.label) from error
+                raise database.error(error) from error
             time.sleep(0.02)
         except sqlite3.Error as error:
-            raise translated(error, database.label) from error
+            raise database.error(error) from error
         finally:
             if raw is not None:
                 raw.close()
@@ -146,8 +170,8 @@ def primary(error: BaseException) -> int:
     return int(code) & 0xFF if code is not None else 0
 
 
-def translated(error: Exception, label: str) -> HtError:
-    """The project's error for a database driver's."""
+def translated(error: Exception, label: str, mend: str | None = None) -> HtError:
+    """The project's error for a database driver's.  `mend`: the hint when the file is damaged."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
@@ -160,13 +184,16 @@ def translated(error: Exception, label: str) -> HtError:
     if code == sqlite3.SQLITE_IOERR:
         hint = "check the disk's free space and health; what was committed is kept"
         return Prerequisite(f"cannot read or write {label}: {said}", hint=hint)
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+    if code == sqlite3.SQLITE_READONLY:
+        return readonly.read_only(label)
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         hint = "check that the folder exists and is writable"
         return Prerequisite(f"cannot open {label}: {said}", hint=hint)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreCorrupt(f"{label}: {said}", hint="restore its newest copy (`*.bak` beside it, or your backup)")
+        hint = mend or "restore its newest copy (`*.bak` beside it, or your backup)"
+        return StoreCorrupt(f"{label}: {said}", hint=hint)
     if code or isinstance(cause, sqlite3.Error):
-        return StoreCorrupt(f"{label}: {said}", hint="`ht fsck` says what is damaged")
+        return StoreCorrupt(f"{label}: {said}", hint=mend or "`ht fsck` says what is damaged")
     if isinstance(error, DBAPIError) and (error.connection_invalidated or type(cause).__name__ == "OperationalError"):
         return Prerequisite(f"cannot reach {label}: {said}", hint="check that the database server answers")
     return StoreCorrupt(f"{label}: {said}", hint="`ht db check` says whether its schema fits")

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.core.ports import LlmCache, StepCache, VerifyCache
 from harnesstrain.core.records.rollout import Rollout, Trace
-from harnesstrain.store import blobs, caches, files, fsck, gc, leases, migrate, runs
+from harnesstrain.store import absent, blobs, caches, files, fsck, gc, leases, migrate, runs
 from harnesstrain.store.base import (
     Bumped,
     CacheStats,
@@ -69,6 +69,7 @@ class Store(Shelf):
         super().__init__(database)
         self.places = places
         self._caches: caches.Caches | None = None
+        self._without_caches = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -180,16 +181,16 @@ class Store(Shelf):
         return blobs.get(self.places.blobs, digest)
 
     def llm_cache(self) -> LlmCache:
-        """The llm cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
-        return self._opened_caches().llm
+        """The llm cache.  Without a cache.db that can be used, one that holds nothing."""
+        return self._usable_caches().llm
 
     def step_cache(self) -> StepCache:
-        """The step cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
-        return self._opened_caches().step
+        """The step cache.  Without a cache.db that can be used, one that holds nothing."""
+        return self._usable_caches().step
 
     def verify_cache(self) -> VerifyCache:
-        """The verify cache.  Raises StoreCorrupt or Prerequisite when cache.db cannot be opened."""
-        return self._opened_caches().verify
+        """The verify cache.  Without a cache.db that can be used, one that holds nothing."""
+        return self._usable_caches().verify
 
     def cache_stats(self) -> list[CacheStats]:
         """Sizes, hit rates and epochs of the caches: llm, step, verify."""
@@ -230,7 +231,16 @@ class Store(Shelf):
         """Remove files that nothing names and that are older than `grace` seconds, and stale leases."""
         return gc.collect(self._database, self.places.traces, self.places.blobs, grace)
 
+    def _usable_caches(self) -> caches.Caches | absent.NoCaches:
+        """For work, which goes on without them."""
+        with self._lock:
+            if self._caches is None and not self._without_caches:
+                self._caches = absent.usable(self.places.cache)
+                self._without_caches = self._caches is None
+            return self._caches or absent.NoCaches()
+
     def _opened_caches(self) -> caches.Caches:
+        """For their upkeep, which says what is wrong.  Raises StoreCorrupt, Prerequisite."""
         with self._lock:
             if self._caches is None:
                 self._caches = caches.Caches(self.places.cache)

@@ -45,7 +45,7 @@ def require_current(database: Database) -> None:
 
 def create(database: Database) -> bool:
     """Create the schema at head in an empty database; False when it has one already.  Safe to race."""
-    if database.sqlite:
+    if database.sqlite and database.writable:
         use_wal(database)
     if state(database).status != "missing":
         return False

@@ -112,7 +112,7 @@ def test_damaged_pages_are_misses_said_once(store: Store, folder: Path, caplog: 
 def test_a_file_that_is_no_cache_is_said_with_the_way_out(store: Store, folder: Path) -> None:
     (folder / "cache.db").write_bytes(b"garbage " * 1000)
     with pytest.raises(StoreCorrupt) as caught:
-        store.llm_cache()
+        store.cache_stats()
     assert "delete" in str(caught.value.hint)
     (folder / "cache.db").unlink()
     store.llm_cache().put(key(1), REPLY)
