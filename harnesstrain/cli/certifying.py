@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from harnesstrain.cli import output, runs
 from harnesstrain.core.errors import HtError, NotFound, Prerequisite, TransportFailure, UsageError
 from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.measure.regimes import changed, in_words
 from harnesstrain.stages import certify
 
 if TYPE_CHECKING:
@@ -155,12 +157,29 @@ def _say_diff(certificate: Certificate) -> None:
         output.say(f"    … `ht show {certificate.id[:8]}` shows {len(lines) - DIFF_LINES} lines more")
 
 
+def check_names(context: Context, names: Sequence[str], *, word: bool) -> None:
+    """Raise NotFound for a name that no run or version has, before anything is done.
+
+    `word`: the name was the only word given, so it may be a misspelt part.
+    """
+    for name in names:
+        try:
+            runs.commit_named(context, name)
+        except NotFound as unknown:
+            if not word:
+                raise
+            msg = f"'{name}' is neither {', '.join(PARTS)} nor a run or a version"
+            close = get_close_matches(name, PARTS, n=1)
+            hint = f"did you mean `ht certify {close[0]}`?" if close else unknown.hint
+            raise NotFound(msg, hint=hint) from unknown
+
+
 def runs_named(context: Context, names: Sequence[str], *, strict: bool) -> list[str]:
     """The runs that names mean.  Without `strict`, versions that were not measured are passed over, and said."""
     found: list[str] = []
     for name in names:
         try:
-            found.append(runs.run_of(context, name))
+            found.append(runs.run_of(context, name, complete=True))
         except NotFound as missing:
             if strict:
                 raise
@@ -173,10 +192,11 @@ def of_this_regime(context: Context, identifiers: Sequence[str]) -> list[str]:
     found = list(identifiers)
     regime = context.devices.bench.regime.digest if found else ""
     for identifier in identifiers:
-        if context.store.run(identifier).regime != regime:
-            output.say(
-                f"environments: run {identifier[:8]} is of another regime; `ht evaluate` measures under this one"
-            )
+        run = context.store.run(identifier)
+        if run.regime != regime:
+            why = in_words(context, run, changed(context, run))
+            told = f"environments: run {identifier[:8]} is of another regime; `ht evaluate` measures under this one"
+            output.say(f"{told}: {why}")
             found.remove(identifier)
     return found
 

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from harnesstrain.measure.context import Context
 
 
-def run_of(context: Context, name: str) -> str:
-    """A run id, or the newest run of a version.  Raises NotFound, Ambiguous."""
+def run_of(context: Context, name: str, *, complete: bool = False) -> str:
+    """A run id, or the newest run of a version; with `complete` the newest complete one, where there is one.
+
+    Raises NotFound, Ambiguous.
+    """
     named = _named(context, name, ("run",))
     if named is not None:
         return measured_here(context.store.run(named)).id
@@ -24,13 +27,21 @@ def run_of(context: Context, name: str) -> str:
     if not found:
         msg = f"{commit[:8]} was not measured yet"
         raise NotFound(msg, hint=f"`ht evaluate {name}`")
-    return found[-1].id
+    whole = [one for one in found if context.store.is_complete(one.id)] if complete else []
+    return (whole or found)[-1].id
+
+
+def commit_named(context: Context, name: str) -> str:
+    """The commit of a run id or of a version, measured or not.  Raises NotFound, Ambiguous."""
+    named = _named(context, name, ("run",))
+    return context.store.run(named).commit if named is not None else commit_of(context, name)
 
 
 def runs_of(context: Context, text: str) -> Range:
-    """`base..cand` as two comparable runs: the newest pair of one panel, regime and seeds.
+    """`base..cand` as two comparable runs: the newest complete pair of one panel, split, regime and seeds.
 
-    Each side may be a run id.  Raises NotFound when no such pair was measured.
+    Where one side was begun only, the newest pair there is.  Each side may be a run id.  Raises NotFound when no such
+    pair was measured.
     """
     left, _, right = text.partition("..")
     sides = [_named(context, side, ("run",)) if side else None for side in (left, right)]
@@ -39,15 +50,15 @@ def runs_of(context: Context, text: str) -> Range:
     if sides[0] or sides[1]:
         fixed = measured_here(context.store.run(sides[0] or sides[1] or ""))
         other = commit_of(context, right if sides[0] else left) if (right if sides[0] else left) else baseline(context)
-        match = _comparable(_runs_of_commit(context, other), fixed)
-        if match is None:
+        others = _runs_of_commit(context, other)
+        found = _newest_pair(context, [fixed], others) if sides[0] else _newest_pair(context, others, [fixed])
+        if found is None:
             raise _missing(context, other, fixed)
-        return Range(base=fixed.id, cand=match.id) if sides[0] else Range(base=match.id, cand=fixed.id)
+        return found
     pair = range_of(context, text)
-    for cand in reversed(_runs_of_commit(context, pair.cand)):
-        base = _comparable(_runs_of_commit(context, pair.base), cand)
-        if base is not None:
-            return Range(base=base.id, cand=cand.id)
+    found = _newest_pair(context, _runs_of_commit(context, pair.base), _runs_of_commit(context, pair.cand))
+    if found is not None:
+        return found
     msg = f"{pair.base[:8]} and {pair.cand[:8]} were not measured alike"
     raise NotFound(msg, hint=f"`ht evaluate {pair.base[:8]}..{pair.cand[:8]}` measures both")
 
@@ -95,12 +106,30 @@ def _runs_of_commit(context: Context, commit: str) -> list[Run]:
     return [run for run in context.store.runs() if run.commit == commit]
 
 
-def _comparable(runs: list[Run], other: Run) -> Run | None:
-    alike = [r for r in runs if (r.panel, r.regime, r.seeds) == (other.panel, other.regime, other.seeds)]
-    return alike[-1] if alike else None
+def _newest_pair(context: Context, bases: list[Run], cands: list[Run]) -> Range | None:
+    """The newest comparable runs, complete ones before any others.  The candidate's age counts first.
+
+    A candidate that was stopped early goes with the baseline's run against which it was.
+    """
+    pairs = [
+        (base, cand)
+        for cand in reversed(cands)
+        for base in sorted(reversed(bases), key=lambda one: one.id != cand.early_stop_against)
+        if _alike(base) == _alike(cand)
+    ]
+    whole = {run.id: context.store.is_complete(run.id) for pair in pairs for run in pair}
+    chosen = next((pair for pair in pairs if all(whole[run.id] for run in pair)), pairs[0] if pairs else None)
+    return Range(base=chosen[0].id, cand=chosen[1].id) if chosen else None
+
+
+def _alike(run: Run) -> tuple[object, ...]:
+    """What two comparable runs have in common."""
+    return (run.panel, run.split, run.regime, run.seeds)
 
 
 def _missing(context: Context, commit: str, fixed: Run) -> NotFound:
-    split = f" --split {fixed.split}" if fixed.split else ""
-    msg = f"{commit[:8]} was not measured on {fixed.panel_name} as run {fixed.id[:8]} was"
-    return NotFound(msg, hint=f"`ht evaluate {commit[:8]} --panel {fixed.panel_name}{split}`")
+    from harnesstrain.measure.regimes import resume
+
+    msg = f"{commit[:8]} was not measured as run {fixed.id[:8]} was ({fixed.place})"
+    wanted = fixed.model_copy(update={"commit": commit, "salt": ""})
+    return NotFound(msg, hint=f"`{resume(context, wanted)}`")

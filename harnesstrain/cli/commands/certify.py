@@ -52,6 +52,7 @@ def command(
     made = certifying.Made()
     with opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as context:
         names = revisions.arguments([asked.run]) if {"env", "harness"}.intersection(asked.parts) else []
+        certifying.check_names(context, names, word=asked.all and what is not None)
         if dry_run:
             plans, identifiers = certifying.plans(context, asked, spec, names)
             for text in [] if json else plans:

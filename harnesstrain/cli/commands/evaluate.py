@@ -47,6 +47,7 @@ def command(
     from harnesstrain.cli import output, revisions
     from harnesstrain.cli.measuring import check, check_infra, line_of, versions_of
     from harnesstrain.cli.session import opened
+    from harnesstrain.core.registry import load as plugin
     from harnesstrain.stages import evaluate
     from harnesstrain.stages.evaluate import Estimate, Evaluated
 
@@ -55,6 +56,8 @@ def command(
         "sandbox.allow_unisolated": unisolated or None,
     }
     with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
+        if early_stop or criterion:
+            plugin("criteria", criterion or context.settings.loop.criterion)
         names = revisions.arguments(revs or ["@"])
         versions = [one for name in names for one in versions_of(context, name, early_stop=early_stop)]
         spec = evaluate.EvaluateSpec(

@@ -27,9 +27,11 @@ def command(
     from harnesstrain.cli.tables import flip_lines, verdict_line, verdict_object
     from harnesstrain.core.errors import AnswerNo, Unmeasurable
     from harnesstrain.core.records.verdict import Decision
+    from harnesstrain.core.registry import load as plugin
     from harnesstrain.stages import judging
 
     with opened(config=config, given=given, dry_run=dry_run) as context:
+        plugin("criteria", criterion or context.settings.loop.criterion)
         pair = runs.runs_of(context, compared)
         spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
         verdict = judging.run(context, spec)

@@ -25,11 +25,14 @@ def command(
     from harnesstrain.cli import output, revisions, runs
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo
+    from harnesstrain.core.registry import load as plugin
     from harnesstrain.stages import promote
 
     results: list[dict[str, object]] = []
     refused = []
     with opened(config=config, given=given, dry_run=dry_run) as context:
+        if criterion is not None:
+            plugin("criteria", criterion)
         if not dry_run:
             promote.repair(context)
         try:

@@ -22,6 +22,7 @@ from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.regimes import resume
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.bench import Cell
 from harnesstrain.rollout.chain import start_key
@@ -65,8 +66,8 @@ def run(context: Context, spec: HarnessSpec) -> CertifiedHarness:
     """
     record = context.store.run(spec.run)
     if not context.store.is_complete(record.id):
-        msg = f"run {record.id[:8]} is not complete"
-        raise Incomplete(msg, hint="`ht evaluate` resumes it")
+        msg = f"run {record.id[:8]} ({record.place}) is not complete"
+        raise Incomplete(msg, hint=f"`{resume(context, record)}` goes on with it", run=record.id)
     rollouts = [r for r in latest_attempts(context.store.rollouts(record.id)) if not spec.tasks or r.task in spec.tasks]
     rollouts = [one for one in rollouts if one.outcome.scorable and one.trace is not None]
     history = context.store.certificates(kind="harness")

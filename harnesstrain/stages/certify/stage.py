@@ -13,6 +13,7 @@ from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.regimes import as_settings, changed, in_words, resume
 from harnesstrain.rollout.reexecution import reexecute
 from harnesstrain.sandbox.scrub import version as rules_in_force
 from harnesstrain.stages.certify.issue import issue
@@ -53,11 +54,16 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     record = context.store.run(spec.run)
     regime = context.devices.bench.regime
     if record.regime != regime.digest:
-        msg = f"run {record.id[:8]} was measured under another regime"
-        raise UsageError(msg, hint="`ht evaluate` measures it under this one")
+        fields = changed(context, record)
+        msg = f"run {record.id[:8]} was measured under another regime: {in_words(context, record, fields)}"
+        same = as_settings(fields)
+        hint = f"`ht certify env {record.id[:8]} {same}` certifies it as it was measured; " if same else ""
+        raise UsageError(
+            msg, hint=f"{hint}`{resume(context, record)}` measures it under this one", differs=list(fields)
+        )
     if not context.store.is_complete(record.id):
-        msg = f"run {record.id[:8]} is not complete"
-        raise Incomplete(msg, hint="`ht evaluate` resumes it")
+        msg = f"run {record.id[:8]} ({record.place}) is not complete"
+        raise Incomplete(msg, hint=f"`{resume(context, record)}` goes on with it", run=record.id)
     host = allowed(context.settings.sandbox.verifier_env, context.environ)
     loaded = load_panel(spec.panel or context.settings.panel.chosen, context.settings.root).tasks
     tasks = {name: with_host(task, host) for name, task in loaded.items()}

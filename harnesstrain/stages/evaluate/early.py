@@ -10,6 +10,7 @@ from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge.base import Criterion, Rule
 from harnesstrain.judge.early import Cell, order, undecided
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.regimes import resume
 from harnesstrain.stages.evaluate.identify import Identified
 from harnesstrain.stages.evaluate.spec import EvaluateSpec
 from harnesstrain.stages.judging.derive import Known, comparison_of
@@ -46,8 +47,9 @@ def early(context: Context, spec: EvaluateSpec, identified: Identified, criterio
     if against is None or against == run:
         return None
     if not context.store.is_complete(against):
-        msg = f"the baseline's run {short(against)} is not complete"
-        raise Incomplete(msg, hint="`ht evaluate` resumes it", run=against)
+        begun = context.store.run(against)
+        msg = f"the baseline's run {short(against)} ({begun.place}) is not complete"
+        raise Incomplete(msg, hint=f"`{resume(context, begun)}` goes on with it", run=against)
     judge: Criterion = criterion or plugin("criteria", spec.criterion or context.settings.loop.criterion)()
     if not callable(getattr(judge, "loss", None)):
         context.bus.emit("warning", f"the criterion '{judge.name}' judges whole runs only: everything is measured")

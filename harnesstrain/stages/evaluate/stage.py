@@ -11,6 +11,7 @@ from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.driver import Driven, Driver, Subject
 from harnesstrain.measure.plan import Plan, plan
+from harnesstrain.measure.regimes import changed, earlier, in_words
 from harnesstrain.stages.evaluate.alone import alone
 from harnesstrain.stages.evaluate.early import Early, early
 from harnesstrain.stages.evaluate.identify import Identified, identify, known, remember, traced
@@ -27,6 +28,7 @@ def run(context: Context, spec: EvaluateSpec, criterion: Criterion | None = None
     another process measures the same run.
     """
     identified = identify(context, spec)
+    _tell_of_another_regime(context, identified)
     remember(context, identified)
     with alone(context, identified.run.id):
         return _measure(context, spec, identified, early(context, spec, identified, criterion))
@@ -67,6 +69,17 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified, stops
     )
     context.bus.emit("run.finished", **evaluated.model_dump())
     return evaluated
+
+
+def _tell_of_another_regime(context: Context, identified: Identified) -> None:
+    """Warn where what was measured before is not comparable with what is measured now."""
+    before = earlier(context, identified.run)
+    if before is None or before.imported is not None:
+        return
+    fields = in_words(context, before, changed(context, before))
+    context.bus.emit(
+        "warning", f"another regime than of run {before.id[:8]}: {fields}; earlier runs are not comparable"
+    )
 
 
 def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:

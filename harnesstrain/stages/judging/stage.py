@@ -8,6 +8,7 @@ from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.regimes import resume
 from harnesstrain.stages.judging.derive import comparison_of
 
 
@@ -31,8 +32,9 @@ def run(context: Context, spec: JudgeSpec, criterion: Criterion | None = None) -
     store = context.store
     for name, identifier in (("baseline", spec.base_run), ("candidate", spec.cand_run)):
         if not store.is_complete(identifier):
-            msg = f"the {name}'s run {identifier[:8]} is not complete"
-            raise Incomplete(msg, hint="`ht evaluate` resumes it")
+            begun = store.run(identifier)
+            msg = f"the {name}'s run {identifier[:8]} ({begun.place}) is not complete"
+            raise Incomplete(msg, hint=f"`{resume(context, begun)}` goes on with it", run=identifier)
     rule: Criterion = criterion or plugin("criteria", spec.criterion or context.settings.loop.criterion)()
     verdict = rule.judge(comparison_of(store, spec.base_run, spec.cand_run))
     if spec.record:

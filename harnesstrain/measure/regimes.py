@@ -1,0 +1,93 @@
+"""What makes a run comparable or not: its regime against the one in use, in words and as settings; how to go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harnesstrain.core.errors import NotFound
+from harnesstrain.core.records.run import Run
+from harnesstrain.measure.context import Context
+from harnesstrain.taskset import panel_names
+
+SETTINGS = {
+    "sampling.": "llm.sampling.",
+    "limits.": "sandbox.",
+    "budgets.": "budgets.",
+    "context_length": "llm.context_length",
+    "grading": "measure.grading",
+    "sandbox.kind": "sandbox.kind",
+    "sandbox.network": "sandbox.network",
+}
+"""The settings that fields of a regime come from; a dot at the end stands for a whole table."""
+SHOWN = 24
+"""Characters of a value in a sentence."""
+
+
+def resume(context: Context, run: Run) -> str:
+    """The command that goes on with a run, with its panel where that has a name of its own."""
+    name = run.panel_name
+    return run.command(panel=name.partition(":")[0] in panel_names(context.settings.root))
+
+
+def changed(context: Context, run: Run) -> dict[str, tuple[Any, Any]]:
+    """The fields in which the regime in use differs from a run's: its value and the present one."""
+    return context.store.regime(run.regime).differing(context.devices.bench.regime)
+
+
+def in_words(context: Context, run: Run, fields: Mapping[str, tuple[Any, Any]]) -> str:
+    """The fields that differ, each with what it means.  `fields`: from `changed`."""
+    return "; ".join(_sentence(context, run, field, then, now) for field, (then, now) in fields.items())
+
+
+def as_settings(fields: Mapping[str, tuple[Any, Any]]) -> str:
+    """The options that bring the run's values back, where fields come from settings; else empty."""
+    found = []
+    for field, (then, _) in fields.items():
+        key = _setting(field)
+        if key is not None and then is not None and not isinstance(then, list):
+            found.append(f"--set {key}={then}")
+    return " ".join(found)
+
+
+def earlier(context: Context, run: Run) -> Run | None:
+    """The newest run of the same version and panel, when it was made under another regime; else None."""
+    alike = [one for one in context.store.runs() if (one.commit, one.panel) == (run.commit, run.panel)]
+    return alike[-1] if alike and alike[-1].regime != run.regime else None
+
+
+def _sentence(context: Context, run: Run, field: str, then: Any, now: Any) -> str:
+    match field:
+        case "sandbox.image" if context.store.regime(run.regime).sandbox.kind in ("local", "process"):
+            return f"{field} differs: this machine's system files changed"
+        case "sandbox.image":
+            return f"{field} differs: the images changed"
+        case "sandbox.pins":
+            return f"{field} differs ({then}, now {now}): this version pins other things"
+        case "endpoint":
+            return f"{field} differs: {_model(context, then)} then, {context.devices.endpoint.model} now"
+        case "deterministic":
+            return f"{field} differs: the model {'repeats' if now else 'does not repeat'} itself, as certified since"
+        case _:
+            return f"{field} differs ({_short(then)}, now {_short(now)})"
+
+
+def _model(context: Context, fingerprint: str) -> str:
+    try:
+        return context.store.endpoint(fingerprint).model
+    except NotFound:
+        return f"endpoint {fingerprint[:8]}"
+
+
+def _setting(field: str) -> str | None:
+    for known, key in SETTINGS.items():
+        if field == known:
+            return key
+        if known.endswith(".") and field.startswith(known):
+            return key + field.removeprefix(known)
+    return None
+
+
+def _short(value: Any) -> str:
+    text = "unset" if value is None else str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
