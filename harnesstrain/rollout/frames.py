@@ -43,6 +43,13 @@ FRAMES: tuple[Frame, ...] = (
     Frame(name="ctest", closed=r"^\d+% tests passed, (?:0|(?P<failed>\d+)) tests failed out of \d+"),
 )
 
+_EMPTY = re.compile(
+    r"^=+ (?:no tests (?:ran|collected)|\d+ tests? collected|\d+/\d+ tests collected)\b.* in \d+\.\d+s\b"
+)
+"""Closes a run of pytest in which no test ran."""
+LINE = 1000
+"""Characters of a line that are looked at: a pattern must not take long, whatever is printed."""
+
 _OPENED = re.compile("|".join(f"(?:{frame.opened})" for frame in FRAMES if frame.opened))
 _CLOSED = tuple(re.compile(frame.closed) for frame in FRAMES)
 
@@ -58,7 +65,7 @@ class Told:
     unfinished: bool
     """The last run began and never reported."""
     outside: tuple[str, ...]
-    """Lines outside of runs, after the last one that reported; where none did, all outside of runs."""
+    """Lines outside of runs, after the last one that was closed; where none was, all outside of runs."""
 
     @property
     def began(self) -> bool:
@@ -70,10 +77,13 @@ def read(output: str) -> Told:
     """Find the test runs in `output`."""
     outside: list[str] = []
     ran, failed, inside = 0, False, False
-    for line in _UNITTEST.sub(r"\1 \2", _ESCAPE.sub("", output)).splitlines():
+    for whole in _UNITTEST.sub(r"\1 \2", _ESCAPE.sub("", output)).splitlines():
+        line = whole[:LINE]
         found = next((match for pattern in _CLOSED if (match := pattern.search(line))), None)
         if found is not None:
             ran, failed, inside, outside = ran + 1, failed or bool(found.group("failed")), False, []
+        elif _EMPTY.search(line):
+            inside, outside = False, []
         elif _OPENED.search(line):
             inside = True
         elif not inside:
@@ -88,7 +98,7 @@ def reported(told: Told, ctrf: bytes | None) -> Told:
     try:
         summary = json.loads(ctrf)["results"]["summary"]
         tests, failures = int(summary["tests"]), int(summary.get("failed", 0))
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return told
     if tests < 1:
         return told

@@ -37,6 +37,8 @@ CONVENTION = "/logs/artifacts"
 RUN_TESTS = f"exec 2>&1; [ -x /bin/bash ] && exec /bin/bash {TESTS}/test.sh; exec bash {TESTS}/test.sh"
 """By its full path where it has one, and both outputs as one: what was printed when tells what it means."""
 CUT_SHORT = "cut_short (a test run began and never reported)"
+ENDS = 131_072
+"""Bytes of each end of the tests' own output that are looked at, where it lies in a file."""
 OUTPUT_TAIL = 4000
 """Characters of verifier output kept in the grade."""
 
@@ -110,7 +112,7 @@ def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...]) -> 
     session.end_processes()
     output = result.stdout.decode("utf-8", "replace")
     printed = _printed(session) if verifier.parser and not result.timed_out else None
-    told = reported(read(output if printed is None else printed.decode("utf-8", "replace")), _report(session))
+    told = reported(read(output if printed is None else _ends(printed)), _report(session))
     failure: VerifierFailure | None = None
     try:
         graded = None if result.timed_out else _graded(session, verifier, printed)
@@ -198,6 +200,12 @@ def _printed(session: Session) -> bytes:
     from harnesstrain.taskset.terminalbench import PRINTED
 
     return _read(session, PRINTED) or b""
+
+
+def _ends(printed: bytes) -> str:
+    """Head and tail, as much as a command's output is kept."""
+    kept = printed if len(printed) <= 2 * ENDS else printed[:ENDS] + b"\n" + printed[-ENDS:]
+    return kept.decode("utf-8", "replace")
 
 
 def _report(session: Session) -> bytes | None:

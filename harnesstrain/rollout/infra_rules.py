@@ -186,11 +186,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="killed",
-        pattern=r"^(?:\S+: line \d+: +)(?:\d+ )?(?:Killed|Terminated)\b|^Killed$",
+        pattern=r"^(?:\S+: line \d+: +)(?:\d+ )?Killed\b|^Killed$",
         where=OUTSIDE,
         reason="a process of the verifier was killed",
         matches=("/tests/test.sh: line 14:   123 Killed                  uvx -p 3.13 pytest", "Killed"),
-        ignores=("Killed the old server", "test_killed PASSED"),
+        ignores=("Killed the old server", "test_killed PASSED", "/tests/test.sh: line 9:   77 Terminated   ./server"),
     ),
 )
 

@@ -95,7 +95,16 @@ def test_a_ctrf_report_says_that_tests_ran() -> None:
     quiet = "uvx: command not found\n"
     assert sign(quiet) == "tool_missing"
     assert sign(quiet, ctrf) is None
-    for broken in (b"", b"[]", b'{"results": 1}', b'{"results": {"summary": {"tests": 0}}}', b"\xff"):
+    for broken in (
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"results": 1}',
+        b'{"results": {"summary": 3}}',
+        b'{"results": {"summary": {"tests": 0}}}',
+        b'{"results": {"summary": {"tests": Infinity}}}',
+    ):
         assert sign(quiet, broken) == "tool_missing"
 
 
@@ -129,6 +138,28 @@ def test_runs_within_runs_stay_inside() -> None:
     """A test that runs pytest itself, shown in the report of a failure."""
     told = read(f"setting up\n{HEAD}{PASSED}uvx: command not found\n=== 1 failed in 0.10s ===\nafter\n")
     assert (told.failed, told.unfinished, told.outside) == (True, False, ("after",))
+
+
+@pytest.mark.parametrize(
+    "closing", ["no tests ran in 0.01s", "2 tests collected in 0.03s", "no tests collected in 0.01s"]
+)
+def test_a_run_without_tests_is_closed_and_counts_for_nothing(closing: str) -> None:
+    told = read(
+        f"curl: (6) Could not resolve host: a.b\n{HEAD}uvx: command not found\n{'=' * 20} {closing} {'=' * 20}\nafter\n"
+    )
+    assert (told.ran, told.unfinished, told.outside) == (0, False, ("after",))
+
+
+def test_no_output_takes_long() -> None:
+    """A pattern that went back and forth over this line would not end within the test's time."""
+    for text in (
+        "1 passed " + "failed in 1 " * 50_000,
+        "Tests: " + "1 failed " * 50_000,
+        "=" * 300_000,
+        "× " * 150_000,
+    ):
+        assert read(text).outside or read(text).began
+        assert sign(text) in (None, "killed")
 
 
 def test_what_is_no_report() -> None:
