@@ -9,6 +9,8 @@ Grading in a fork leaves no trace; only where a sandbox cannot fork is `verify` 
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 
 from harnesstrain.core.digests import canonical
 from harnesstrain.core.errors import SandboxFailure
@@ -60,14 +62,19 @@ def verify(sandbox: Sandbox, task: Task, number: int) -> Action:
 
 
 def between(sandbox: Sandbox, session: Session, task: Task, shared: Shared | None = None) -> GradeEntry:
-    """Grade the state of `session`.  Where the sandbox cannot fork, no file of the verifier's is left behind."""
+    """Grade the state of `session`.  Where the sandbox cannot fork, no file of the verifier's is left behind.
+
+    The sandbox itself takes them away: no program of the state's takes part.
+    """
     try:
         return GradeEntry(grade=grade(sandbox, session, task, shared))
     except Ungradable as broken:
         return GradeEntry(grade=None, ungradable=broken.message)
     finally:
         if not sandbox.capabilities().forks:
-            session.run(f"rm -rf {TESTS} {LOGS}", cwd="/", timeout=60, user="root")
+            with tempfile.TemporaryDirectory(prefix="ht-empty-") as empty:
+                for place in (TESTS, LOGS):
+                    session.put(Path(empty), place)
 
 
 def result_of(entry: GradeEntry) -> RunResult:
