@@ -93,6 +93,8 @@ class DockerSandbox:
         self._settings = Settings(self._client, self._info, network, cache / "pins")
         self._guard = Guard(owner_labels()["harnesstrain.owner"], docker_host)
         self._starts = threading.BoundedSemaphore(os.cpu_count() or 1)
+        self._project_starts = threading.BoundedSemaphore(os.cpu_count() or 1)
+        """Apart: who waits for services to get ready holds up nobody else."""
         self._open: weakref.WeakSet[DockerSession] = weakref.WeakSet()
 
     def capabilities(self) -> Capabilities:
@@ -262,7 +264,7 @@ class DockerSandbox:
         )
         channel: SocketChannel | None = None
         end = partial(remove_all, self._client, lambda _: True, f"{PROJECT}={name}")
-        with self._starts, translated("starting the task's containers"):
+        with self._project_starts, translated("starting the task's containers"):
             try:
                 project.start(name, made, self._guard, self._host, environment.build_timeout)
                 chosen = {"label": [f"{PROJECT}={name}", f"{project.SERVICE}={MAIN}"]}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,3 +235,37 @@ def test_a_container_that_is_removed_behind_its_back(docker: DockerSandbox) -> N
     with pytest.raises(SandboxFailure):
         session.run("true")
     session.close()
+
+
+@pytest.mark.docker
+def test_no_more_start_at_once_than_there_are_processors(
+    docker: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processors = os.cpu_count() or 1
+    starting, most, lock = 0, 0, threading.Lock()
+    inner = docker._client.api.start
+    sessions: list[Any] = []
+
+    def start(container: str) -> None:
+        nonlocal starting, most
+        with lock:
+            starting += 1
+            most = max(most, starting)
+        time.sleep(0.3)
+        inner(container)
+        with lock:
+            starting -= 1
+
+    monkeypatch.setattr(docker._client.api, "start", start)
+    threads = [
+        threading.Thread(target=lambda: sessions.append(docker.open(Environment(image=kinds.SMALL))))
+        for _ in range(processors + 2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 1 <= most <= processors
+    assert [session.run("echo runs").stdout for session in sessions] == [b"runs\n"] * len(threads)
+    for session in sessions:
+        session.close()
