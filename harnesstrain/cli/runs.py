@@ -111,10 +111,11 @@ def _newest_pair(context: Context, bases: list[Run], cands: list[Run]) -> Range 
 
     A candidate that was stopped early goes with the baseline's run against which it was.
     """
+    newest = bases[::-1]
     pairs = [
         (base, cand)
         for cand in reversed(cands)
-        for base in sorted(reversed(bases), key=lambda one: one.id != cand.early_stop_against)
+        for base in sorted(newest, key=lambda one: one.id != cand.early_stop_against)
         if _alike(base) == _alike(cand)
     ]
     whole = {run.id: context.store.is_complete(run.id) for pair in pairs for run in pair}

@@ -70,11 +70,16 @@ def status_lines(facts: Status) -> list[str]:
     lines = []
     if facts.baseline_score:
         score = facts.baseline_score
-        lines.append(f"solved    {score.solved} of {score.cells}{_unneeded(score.not_needed)}")
+        every = score.cells + score.not_needed + score.missing
+        lacks = f"; {score.cells} of {every} measured" if score.missing else ""
+        lines.append(f"solved    {score.solved} of {score.cells}{_unneeded(score.not_needed)}{lacks}")
+    else:
+        lines.append("solved    not measured on this panel and split; `ht evaluate` measures it")
     lines.append(f"epochs    {facts.epochs}, {facts.promoted} promoted, {facts.failures} failed proposals at the end")
     if facts.open_epoch:
         lines.append(f"open      epoch {facts.open_epoch.number}; `ht epoch` goes on with it")
-    lines += [f"partial   run {identifier(run)}; `ht evaluate` resumes it" for run in facts.incomplete_runs]
+    resumed = facts.resumed_by
+    lines += [f"partial   run {identifier(run)}; `{resumed[run]}` goes on with it" for run in facts.incomplete_runs]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""What makes a run comparable or not: its regime against the one in use, in words and as settings; how to go on with it."""
+"""A run's regime against the one in use, in words and as settings; the command that goes on with a run."""
 
 from __future__ import annotations
 

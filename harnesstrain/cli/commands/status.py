@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from harnesstrain.cli import options as opt
+
+if TYPE_CHECKING:
+    from harnesstrain.measure.context import Context
 
 
 def command(config: opt.Config = None, json: opt.Json = False) -> None:
@@ -10,13 +15,16 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
     from harnesstrain.cli import output
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import status_lines
+    from harnesstrain.measure.regimes import resume
     from harnesstrain.stages.report.history import status
     from harnesstrain.stages.serve import status as serving
 
     with opened(config=config) as context:
         branch = context.settings.harness.branch or context.repo.branch()
         head = context.repo.branch_head(branch)
-        facts = status(context.store)
+        facts = status(context.store, head, panel=_panel(context))
+        resumed = {run: resume(context, context.store.run(run)) for run in facts.incomplete_runs}
+        facts = facts.model_copy(update={"resumed_by": resumed})
         server = serving(context.state)
         holders = context.store.holders()
         changed = context.repo.dirty()
@@ -40,3 +48,16 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
         state = "stale" if holder.stale else "running"
         output.data(f"{state:9} {holder.name} by pid {holder.pid} on {holder.host} for {holder.age:.0f} s")
     output.data(f"server    {server.condition.value}" + (f" {server.url}" if server.url else ""))
+
+
+def _panel(context: Context) -> str:
+    """The digest of the configured panel and split; empty, which no run has, when there is no such panel here."""
+    from harnesstrain.core.errors import HtError
+    from harnesstrain.taskset import load_panel
+
+    chosen = context.settings.panel
+    try:
+        split = None if chosen.split == "all" else chosen.split
+        return load_panel(chosen.chosen, context.settings.root).select(split=split).panel.digest
+    except HtError:
+        return ""

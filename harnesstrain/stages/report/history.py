@@ -8,6 +8,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
 from harnesstrain.core.records.verdict import Decision, Epoch, Flip, Promotion, Verdict
 from harnesstrain.judge.statistics import Interval, wilson
+from harnesstrain.stages.report.pairing import tasks_of
 from harnesstrain.stages.report.plain import one_line
 from harnesstrain.stages.report.records import EpochRow
 from harnesstrain.stages.report.source import Records
@@ -38,6 +39,8 @@ class Score(Record):
     unmeasurable: int
     not_needed: int = 0
     """Cells that an early decision left unmeasured; `solved` and `cells` are then of a part of the panel."""
+    missing: int = 0
+    """Cells that the run has not measured yet, as far as that was looked up."""
 
     @property
     def interval(self) -> Interval:
@@ -75,6 +78,9 @@ class Status(Record):
     baseline: str | None
     """The commit last promoted to or measured from; None: nothing was measured yet."""
     baseline_score: Score | None
+    """Of `baseline_run`."""
+    baseline_run: str | None = None
+    """The baseline's newest run on the panel and split that were asked about; None: there is none."""
     epochs: int
     promoted: int
     open_epoch: EpochRow | None
@@ -82,6 +88,8 @@ class Status(Record):
     failures: int
     """Epochs without a valid candidate at the end, in a row."""
     incomplete_runs: tuple[str, ...]
+    resumed_by: dict[str, str] = {}
+    """The command that goes on with each of them."""
     candidates: int
     verdicts: int
 
@@ -96,6 +104,14 @@ def score(summary: RunSummary | None) -> Score | None:
         unmeasurable=summary.cells - summary.scorable,
         not_needed=summary.not_needed,
     )
+
+
+def _partial(records: Records, summary: RunSummary) -> Score | None:
+    """A run's solves, with the cells that it lacks."""
+    found = score(summary)
+    tasks = len(tasks_of(records, records.run(summary.run)))
+    left = tasks * len(summary.seeds) - summary.cells - summary.not_needed
+    return found and found.model_copy(update={"missing": max(0, left)})
 
 
 def scores(records: Records) -> dict[str, Score]:
@@ -159,10 +175,11 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
     return tuple(rows)
 
 
-def status(records: Records, baseline: str | None = None) -> Status:
+def status(records: Records, baseline: str | None = None, *, panel: str | None = None) -> Status:
     """Where things stand, from records alone.  Who is at work right now is the leases' to say.
 
-    `baseline`: where the branch stands, when the caller can ask git; None: what the records say last.
+    `baseline`: where the branch stands, when the caller can ask git; None: what the records say last.  `panel`: digest
+    of the tasks that its score is of; None: those of its newest run on the train split, or on a whole panel.
     """
     epochs = epoch_rows(records)
     stored = sorted(records.epochs(), key=lambda e: e.number)
@@ -172,7 +189,12 @@ def status(records: Records, baseline: str | None = None) -> Status:
     if baseline is None:
         known = [*(one.commit for one in summaries[-1:]), *(e.base for e in stored[-1:]), *(p.new for p in done[-1:])]
         baseline = known[-1] if known else None
-    measured = [one for one in summaries if one.commit == baseline and one.split in (None, "train")]
+    measured = [
+        one
+        for one in summaries
+        if one.commit == baseline and (one.split in (None, "train") if panel is None else one.panel == panel)
+    ]
+    begun = [records.run(one.run) for one in summaries if not one.complete]
     failures = 0
     for epoch in reversed(stored):
         if epoch.state not in ("skipped", "failed"):
@@ -180,12 +202,14 @@ def status(records: Records, baseline: str | None = None) -> Status:
         failures += 1
     return Status(
         baseline=baseline,
-        baseline_score=score(measured[-1]) if measured else None,
+        baseline_score=_partial(records, measured[-1]) if measured else None,
+        baseline_run=measured[-1].run if measured else None,
         epochs=len(stored),
         promoted=sum(epoch.state == "promoted" for epoch in stored),
         open_epoch=epochs[-1] if epochs and epochs[-1].state in OPEN else None,
         failures=failures,
-        incomplete_runs=tuple(one.run for one in summaries if not one.complete),
+        incomplete_runs=tuple(run.id for run in begun),
+        resumed_by={run.id: run.command() for run in begun},
         candidates=sum(1 for c in records.candidates() if c.status is CandidateStatus.CANDIDATE),
         verdicts=sum(1 for _ in records.verdicts()),
     )
