@@ -23,6 +23,7 @@ importing.py   what `ht import` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`
 walkthrough.py what `ht quickstart` runs
 showing.py     any record, for `ht show`
+doubting.py    why a verdict is unmeasurable
 parting.py     where two runs part, for `ht diff`
 measuring.py   what `ht evaluate` does around the stage
 progress.py    bars on a terminal, lines elsewhere

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harnesstrain.cli.revisions import Range
-from harnesstrain.cli.tables import columns
+from harnesstrain.cli.tables import columns, explanation
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import Rollout, Step, StepKind, Trace, latest_attempts
 from harnesstrain.core.records.run import Run
-from harnesstrain.judge.attribution import Attribution, attribute
+from harnesstrain.judge.attribution import Attribution
 from harnesstrain.judge.divergence import Divergence, first_divergence
+from harnesstrain.stages.judging.derive import explained, repeat_themselves
 
 if TYPE_CHECKING:
     from harnesstrain.store import Store
@@ -48,7 +49,12 @@ class Partings(Record):
     regime: dict[str, tuple[Any, Any]]
     """Fields of the regime that differ."""
     proven: bool = True
-    """Whether "the same" proves that the change had no effect there: one regime, and a model that repeats itself."""
+    """Whether "the same" proves that the change had no effect there: one regime, model and harnesses that repeat
+    themselves."""
+    not_needed: int = 0
+    """Cells that an early decision left unmeasured."""
+    missing: int = 0
+    """Cells that were not measured on both sides."""
 
 
 def partings(store: Store, pair: Range, task: str | None) -> Partings:
@@ -59,26 +65,33 @@ def partings(store: Store, pair: Range, task: str | None) -> Partings:
     place = {one.name: index for index, one in enumerate(store.panel(base.panel).tasks)}
     shared = [cell for cell in left if cell in right and task in (None, cell[0])]
     shared.sort(key=lambda cell: (place.get(cell[0], len(place)), cell))
+    absent = len(place) * len(base.seeds) - len(shared) if task is None and place else 0
     if task is not None and not shared:
         msg = f"no rollout of '{task}' on both sides"
         raise NotFound(msg, hint="`ht tasks list` shows the tasks")
+    repeats = repeat_themselves(store, base, cand)
     found: list[Parting] = []
     same: list[str] = []
     for cell in shared:
-        parting = _parting(store, base, left[cell], right[cell])
+        parting = _parting(store, base, left[cell], right[cell], repeats=repeats)
         if parting is None:
             same.append(f"{cell[0]} s{cell[1]}")
         else:
             found.append(parting)
     regime = differing(store, base.regime, cand.regime)
-    proven = not regime and store.regime(base.regime).deterministic
-    return Partings(tasks=tuple(found), same=tuple(same), regime=regime, proven=proven)
+    return Partings(
+        tasks=tuple(found),
+        same=tuple(same),
+        regime=regime,
+        proven=not regime and repeats,
+        not_needed=absent if cand.early_stop_against == base.id else 0,
+        missing=0 if cand.early_stop_against == base.id else absent,
+    )
 
 
 def differing(store: Store, base: str, cand: str) -> dict[str, tuple[Any, Any]]:
     """The fields in which two regimes differ, with both values."""
-    one, other = (flat(store.regime(digest).model_dump(mode="json")) for digest in (base, cand))
-    return {key: (one.get(key), other.get(key)) for key in sorted({*one, *other}) if one.get(key) != other.get(key)}
+    return store.regime(base).differing(store.regime(cand))
 
 
 def render(found: Partings, *, full: bool) -> list[str]:
@@ -91,6 +104,10 @@ def render(found: Partings, *, full: bool) -> list[str]:
     rows = [(f"{p.task} s{p.seed}", _outcomes(p), _where(p), _flip(p)) for p in found.tasks]
     rows += [(name, _unchanged(found), "", "") for name in found.same]
     lines += columns(rows)
+    if found.not_needed:
+        lines.append(f"{found.not_needed} not needed: the verdict was decided without")
+    if found.missing:
+        lines.append(f"{found.missing} not measured on both sides")
     if found.tasks:
         lines.append(f"--task {found.tasks[0].task} shows both sides of its step")
     return lines
@@ -99,13 +116,6 @@ def render(found: Partings, *, full: bool) -> list[str]:
 def regime_lines(regime: Mapping[str, tuple[Any, Any]]) -> list[str]:
     """The fields of a regime that differ, one a line."""
     return [f"regime: {key}: {one!r} → {other!r}" for key, (one, other) in regime.items()]
-
-
-def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested maps as dotted keys."""
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {k: v for name, item in value.items() for k, v in flat(item, f"{prefix}.{name}" if prefix else name).items()}
 
 
 def _unchanged(found: Partings) -> str:
@@ -122,11 +132,7 @@ def _where(parting: Parting) -> str:
 
 
 def _flip(parting: Parting) -> str:
-    if not parting.flip:
-        return ""
-    return f"{parting.flip}, {parting.attribution or 'not traced'}" + (
-        f": {parting.evidence}" if parting.evidence else ""
-    )
+    return f"{parting.flip}, {explanation(parting.attribution, parting.evidence)}" if parting.flip else ""
 
 
 def _whole(parting: Parting) -> list[str]:
@@ -134,9 +140,10 @@ def _whole(parting: Parting) -> list[str]:
     lines = [f"{parting.task} s{parting.seed}: {_outcomes(parting)}; {_where(parting)}"]
     lines += [_flip(parting)] if parting.flip else []
     if divergence.message is not None:
-        steps = (step for step in (divergence.base, divergence.cand) if step is not None)
-        counts = " and ".join(str(len(step.messages)) for step in steps)
-        lines.append(f"message {divergence.message} differs, of {counts}; the {parting.shared} before it are equal")
+        counts = [len(step.messages) for step in (divergence.base, divergence.cand) if step is not None]
+        of = " and ".join(str(count) for count in dict.fromkeys(counts))
+        before = f"the {parting.shared} before it are equal" if parting.shared else "it is the first"
+        lines.append(f"message {parting.shared + 1} differs, of {of}; {before}")
     elif divergence.kind == "request":
         lines.append("the messages are equal; tools or sampling differ")
     for sign, text in (("-", parting.base_text), ("+", parting.cand_text)):
@@ -144,15 +151,14 @@ def _whole(parting: Parting) -> list[str]:
     return lines
 
 
-def _parting(store: Store, run: Run, base: Rollout, cand: Rollout) -> Parting | None:
+def _parting(store: Store, run: Run, base: Rollout, cand: Rollout, *, repeats: bool) -> Parting | None:
     before, after = store.trace(base.id), store.trace(cand.id)
     divergence = first_divergence(base, before.steps, cand, after.steps)
     if divergence is None:
         return None
     flip = "" if base.solved == cand.solved else "gained" if cand.solved else "lost"
-    why = Attribution(task=base.task, seed=base.seed, verdict=None)
-    if flip:
-        why = attribute(run.commit, base, before.steps, cand, after.steps)
+    found = explained(store, run.commit, base, cand, repeats=repeats, known={}) if flip else None
+    why = found or Attribution(task=base.task, seed=base.seed, verdict=None)
     shared = divergence.message or 0
     return Parting(
         task=base.task,

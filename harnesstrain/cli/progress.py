@@ -143,7 +143,9 @@ def line_of(event: Event) -> str:
             return f"  {data['task']} {data['outcome']}, trying again: {data['detail']}"
         case "run.finished":
             rest = f" · {data['not_needed']} not needed: the verdict is decided" if data["not_needed"] else ""
-            return f"  {data['solved']} of {data['cells'] - data['not_needed']} solved{rest} · run {data['run'][:8]}"
+            cells, cached = data["cells"] - data["not_needed"], data["from_caches"]
+            served = f" · {cached} of {data['done']} served from caches" if cached else ""
+            return f"  {data['solved']} of {cells} solved{rest}{served} · run {data['run'][:8]}"
         case "certified":
             return f"  {data['task']}: {data['result']}" if data["result"] == "forked" else ""
         case "epoch.started":

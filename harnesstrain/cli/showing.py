@@ -81,6 +81,8 @@ def render(shown: Shown) -> list[str]:
             for r in rollouts
         ]
         lines += ["", *columns(rows)]
+        cached = sum(r["from_caches"] for r in rollouts)
+        lines += [f"{cached} of {len(rollouts)} served from caches"] if cached else []
     for step in shown.more.get("steps", []):
         lines += ["", *_step(step)]
     return lines

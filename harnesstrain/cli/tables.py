@@ -27,11 +27,14 @@ def flip_lines(flips: Iterable[Mapping[str, Any]]) -> list[str]:
     for flip in flips:
         moved = "gained" if flip["gained"] else "lost"
         change = f"{flip['base_outcome']} → {flip['cand_outcome']}"
-        evidence = f": {flip['evidence']}" if flip.get("evidence") else ""
-        rows.append(
-            (moved, f"{flip['task']} s{flip['seed']}", change, f"{flip['attribution'] or 'not traced'}{evidence}")
-        )
+        why = explanation(flip["attribution"], flip.get("evidence", ""))
+        rows.append((moved, f"{flip['task']} s{flip['seed']}", change, why))
     return columns(rows)
+
+
+def explanation(attribution: str | None, evidence: str) -> str:
+    """Whether a flip is the change's doing, and what that rests on."""
+    return (attribution or "not traced") + (f": {evidence}" if evidence else "")
 
 
 def verdict_object(verdict: Verdict) -> dict[str, Any]:

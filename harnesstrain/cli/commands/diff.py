@@ -21,8 +21,11 @@ def command(
     from harnesstrain.cli import output, revisions, runs
     from harnesstrain.cli.parting import differing, partings, regime_lines, render
     from harnesstrain.cli.session import opened
-    from harnesstrain.core.errors import AnswerNo
+    from harnesstrain.core.errors import AnswerNo, UsageError
 
+    if patch and task is not None:
+        msg = "--patch is of the whole harness, and --task of one task's steps"
+        raise UsageError(msg, hint="give one of them")
     with opened(config=config) as context:
         if patch:
             pair = revisions.range_of(context, compared)
@@ -39,9 +42,8 @@ def command(
         else:
             found = partings(context.store, runs.runs_of(context, compared), task)
             if json:
-                output.emit_list(
-                    "divergences", list(found.tasks), regime=found.regime, same=found.same, proven=found.proven
-                )
+                more = found.model_dump(include={"regime", "same", "proven", "not_needed", "missing"})
+                output.emit_list("divergences", list(found.tasks), **more)
             else:
                 for line in render(found, full=task is not None):
                     output.data(line)

@@ -23,6 +23,7 @@ def command(
     Exits 4 when infrastructure noise could flip the verdict.
     """
     from harnesstrain.cli import output, runs
+    from harnesstrain.cli.doubting import doubt_of
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import flip_lines, verdict_line, verdict_object
     from harnesstrain.core.errors import AnswerNo, Unmeasurable
@@ -40,10 +41,7 @@ def command(
         for line in flip_lines(flip.model_dump() for flip in (*verdict.gained, *verdict.lost)):
             output.say(line)
         if verdict.decision is Decision.UNMEASURABLE:
-            msg = f"unmeasurable: {verdict.sentence}"
-            hint = "`ht evaluate --retry-infra` measures the missing cells again"
-            if verdict.not_needed:
-                hint = f"`ht evaluate {verdict.cand_commit[:8]} --exhaustive` measures the cells that were left out"
-            raise Unmeasurable(msg, hint=hint)
+            doubt = doubt_of(context, verdict)
+            raise Unmeasurable(doubt.message, hint=doubt.hint)
         if exit_code and not verdict.selected:
             raise AnswerNo(verdict.sentence)

@@ -52,6 +52,8 @@ class Evaluated(Record):
     """Cells whose newest attempt ended in an infrastructure outcome."""
     tokens: int = 0
     """Tokens of the attempts made by this command."""
+    from_caches: int = 0
+    """Cells of which nothing ran but the harness: every reply, every action and the grade came from a cache."""
     not_needed: int = 0
     """Cells left unmeasured because they cannot change the verdict."""
 

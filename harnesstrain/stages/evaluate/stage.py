@@ -65,6 +65,7 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified, stops
         solved=sum(rollout.solved for rollout in rollouts),
         infra=sum(not rollout.outcome.scorable for rollout in rollouts),
         tokens=driven.tokens,
+        from_caches=sum(rollout.from_caches for rollout in rollouts),
         not_needed=not_needed,
     )
     context.bus.emit("run.finished", **evaluated.model_dump())

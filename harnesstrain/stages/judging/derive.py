@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from harnesstrain.core.records.rollout import Rollout
+from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge import Attribution, attribute, compare
 from harnesstrain.judge.base import Criterion
+from harnesstrain.judge.certification import unsteady
 from harnesstrain.judge.comparison import Comparison
 from harnesstrain.judge.rederive import Mismatch, rederive
 from harnesstrain.store import Store
@@ -56,17 +59,29 @@ def attributions(store: Store, comparison: Comparison, known: Known) -> tuple[At
 
     Where model or harness do not repeat themselves, no flip is said to be the change's doing.
     """
-    if not comparison.deterministic:
-        return tuple(Attribution(task=p.task, seed=p.seed, verdict=None, evidence=CHANCE) for p in comparison.flipped)
-    found = []
-    for pair in comparison.flipped:
-        ids = (pair.base.id, pair.cand.id)
-        if ids not in known and pair.base.trace and pair.cand.trace:
-            before, after = store.trace(pair.base.id).steps, store.trace(pair.cand.id).steps
-            known[ids] = attribute(comparison.base_run.commit, pair.base, before, pair.cand, after)
-        if ids in known:
-            found.append(known[ids])
-    return tuple(found)
+    commit, repeats = comparison.base_run.commit, comparison.deterministic
+    every = (explained(store, commit, p.base, p.cand, repeats=repeats, known=known) for p in comparison.flipped)
+    return tuple(one for one in every if one is not None)
+
+
+def explained(
+    store: Store, base_commit: str, base: Rollout, cand: Rollout, *, repeats: bool, known: Known
+) -> Attribution | None:
+    """Why one cell flipped; None when a side has no trace.  `repeats`: model and both harnesses repeat themselves."""
+    if not repeats:
+        return Attribution(task=base.task, seed=base.seed, verdict=None, evidence=CHANCE)
+    ids = (base.id, cand.id)
+    if ids not in known and base.trace and cand.trace:
+        before, after = store.trace(base.id).steps, store.trace(cand.id).steps
+        known[ids] = attribute(base_commit, base, before, cand, after)
+    return known.get(ids)
+
+
+def repeat_themselves(store: Store, base: Run, cand: Run) -> bool:
+    """Whether model and both harnesses repeat themselves, as far as is known."""
+    certificates = store.certificates()
+    steady = not any(unsteady(one.commit, certificates) for one in (base, cand))
+    return steady and store.regime(base.regime).deterministic
 
 
 def rederived(store: Store, verdict: Verdict) -> tuple[Mismatch, ...]:
