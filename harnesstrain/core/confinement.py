@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -120,7 +120,7 @@ def launch_argv(confinement: Confinement) -> list[str]:
 
 def specification(confinement: Confinement) -> bytes:
     """What the launcher is told: a dict in marshal format."""
-    spec = asdict(confinement)
+    spec = {one.name: getattr(confinement, one.name) for one in fields(confinement)}
     if confinement.root is None:
         spec["files"] = {**_accounts(confinement.inner_uid), **confinement.files}
     spec["bwrap"] = bubblewrap() or "bwrap"
@@ -150,6 +150,8 @@ class Running(Protocol):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Bind | Overlay):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -7,6 +7,7 @@ for bubblewrap.
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
 import struct
@@ -99,6 +100,7 @@ def profile() -> str:
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "archMap": architectures, "syscalls": rules})
 
 
+@functools.cache
 def program(machine: str | None = None) -> bytes:
     """The filter as the kernel's program for `machine` (this one when None); empty where its numbers are not known."""
     known = MACHINES.get(machine or platform.machine())

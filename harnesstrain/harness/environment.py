@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import sys
@@ -43,13 +44,18 @@ def interpreter(environment: Path | None = None) -> Interpreter:
     Raises ConfigError when `environment` is no virtual environment, Prerequisite when it cannot be shown alone.
     """
     if environment is None:
-        prefixes = (Path(sys.prefix), Path(sys.base_prefix))
-        return Interpreter(Path(sys.executable), _trees(Path(sys.executable), *prefixes))
+        return _own(Path(sys.executable), (Path(sys.prefix), Path(sys.base_prefix)), _home())
     python = environment / "bin" / "python"
     if not (environment / "pyvenv.cfg").is_file() or not python.exists():
         hint = f"`python -m venv {environment}`, then install what the harness needs"
         raise ConfigError(f"environment {environment} is not a virtual environment", hint=hint)
-    return Interpreter(python, _trees(python, environment))
+    return Interpreter(python, _trees(python, _home(), environment))
+
+
+@functools.cache
+def _own(python: Path, prefixes: tuple[Path, ...], home: Path) -> Interpreter:
+    """The interpreter that runs this; asked for at every start of a harness."""
+    return Interpreter(python, _trees(python, home, *prefixes))
 
 
 def lock_digest(environment: Path | None) -> str | None:
@@ -80,9 +86,12 @@ def _setting(line: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _trees(python: Path, *prefixes: Path) -> tuple[Path, ...]:
+def _home() -> Path:
+    return Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def _trees(python: Path, home: Path, *prefixes: Path) -> tuple[Path, ...]:
     """What has to be shown for a python to run.  Raises Prerequisite when that would show somebody's home."""
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     found: list[Path] = []
     for tree in (*prefixes, python.resolve().parent.parent):
         if any(tree == other or other in tree.parents for other in (*SYSTEM, *found)):
