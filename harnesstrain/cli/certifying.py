@@ -103,13 +103,16 @@ def of_model(context: Context, spec: certify.ModelSpec, made: Made) -> None:
 def of_env(context: Context, identifiers: Sequence[str], spec: certify.CertifySpec, made: Made) -> None:
     """Certify the environment of each run's tasks and say what was found.  `spec`: of the runs, but for which."""
     env: list[Certificate] = []
+    idle = 0
     for identifier in identifiers:
         done = certify.run(context, spec.model_copy(update={"run": identifier}))
         made.runs.append(identifier)
         made.executed += done.executed
         env += done.certificates
+        idle += done.no_chain
     made.certificates += env
-    output.say(f"{_counted(env)}; {made.executed} chains re-executed now")
+    without = f", {idle} ran no command" if idle else ""
+    output.say(f"{_counted(env)}{without}; {made.executed} chains re-executed now")
     forks = [one for one in env if one.result is Certified.FORKED]
     for one in forks:
         output.say(f"  {one.task}: step {one.step}: {one.command}")
@@ -136,11 +139,21 @@ def of_harness(context: Context, identifiers: Sequence[str], spec: certify.Harne
         told = f"harness {done.commit[:8]}: {_counted(done.certificates)}; {done.played} rollouts played back now"
         output.say(told)
         forks = [one for one in done.certificates if one.result is Certified.FORKED]
-        for one in forks:
-            output.say(f"  {one.task}: step {one.step}: {one.command}")
-            _say_diff(one)
+        for alike in _alike(forks):
+            output.say(f"  {alike[0].task}: step {alike[0].step}: {alike[0].command}")
+            _say_diff(alike[0])
+            if len(alike) > 1:
+                output.say(f"    {len(alike) - 1} more like it")
         if forks:
             made.forked.append(f"harness {done.commit[:8]}")
+
+
+def _alike(forks: Sequence[Certificate]) -> list[list[Certificate]]:
+    """Forks at one step in one command together, in order of the first of each."""
+    found: dict[tuple[int | None, str | None], list[Certificate]] = {}
+    for one in forks:
+        found.setdefault((one.step, one.command), []).append(one)
+    return list(found.values())
 
 
 def _counted(certificates: Sequence[Certificate]) -> str:

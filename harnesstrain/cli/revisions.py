@@ -1,7 +1,7 @@
 """Names for harness versions: `@` the promoted baseline, `@~2`, `e7` epoch 7's candidate, any git revision, any id.
 
 A revision name beats an id prefix of the same letters; `id:e7ab` forces the id.  Ranges are `base..cand`; an empty
-side is `@` on the left and the newest candidate on the right.  `-` reads one name a line from stdin.
+side is `@`, as git has HEAD; `..` alone is `@` and the newest candidate.  `-` reads one name a line from stdin.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def range_of(context: Context, text: str) -> Range:
         msg = f"'{text}' is no range"
         raise UsageError(msg, hint="write BASE..CAND, or ..CAND for the baseline's side")
     left, _, right = text.partition("..")
-    return Range(
-        base=commit_of(context, left) if left else baseline(context),
-        cand=commit_of(context, right) if right else _newest(context),
-    )
+    base = commit_of(context, left) if left else baseline(context)
+    if right:
+        return Range(base=base, cand=commit_of(context, right))
+    return Range(base=base, cand=baseline(context) if left else _newest(context))
 
 
 def measured_here(run: Run) -> Run:

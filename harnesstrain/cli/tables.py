@@ -9,7 +9,11 @@ from harnesstrain.cli.output import finite
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.stages.report.history import LogRow, Status
+from harnesstrain.stages.report.plain import one_line
 from harnesstrain.store.base import RunSummary
+
+TITLE = 200
+"""Characters of a hypothesis or a reason in `ht log`."""
 
 
 def verdict_line(verdict: Verdict) -> str:
@@ -53,11 +57,12 @@ def columns(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) 
 
 def log_cells(row: LogRow) -> tuple[str, ...]:
     """A line of `ht log`."""
-    name = f"e{row.epoch}" if row.epoch is not None else "-"
+    name = f"e{row.epoch}" if row.epoch is not None else "-" if row.candidate else "verdict"
     flips = f"+{len(row.gained)} -{len(row.lost)}" if row.verdict else ""
     solved = f"{row.score.solved}/{row.score.cells}{_unneeded(row.score.not_needed)}" if row.score else ""
-    title = row.hypothesis or row.reason
-    return (name, identifier(row.candidate), f"{row.mark} {row.state}", solved, flips, title)
+    title = one_line(row.hypothesis or row.reason, TITLE)
+    shown = row.verdict if name == "verdict" else row.candidate
+    return (name, identifier(shown), f"{row.mark} {row.state}", solved, flips, title)
 
 
 def run_cells(run: RunSummary) -> tuple[str, ...]:

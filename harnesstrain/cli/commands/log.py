@@ -14,7 +14,7 @@ def command(
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """Candidates and epochs, newest first; before the first of them, the runs."""
+    """Candidates, epochs and verdicts made by hand, newest first; before the first epoch or candidate, the runs."""
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
     from harnesstrain.cli.tables import columns, log_cells, run_cells
@@ -24,13 +24,14 @@ def command(
     with store_only(config=config) as store:
         rows = rows_of(store)
         epochs = epoch_rows(store)
-        runs = store.summaries() if not rows else []
+        loop = any(row.epoch is not None or row.candidate is not None for row in rows)
+        runs = [] if loop else store.summaries()
     shown = list(reversed(rows))[:limit]
     truncated = len(rows) > limit
     if json:
         output.emit_list("log", shown, truncated=truncated)
         return
-    for line in columns([log_cells(row) for row in shown] or [run_cells(run) for run in reversed(runs)][:limit]):
+    for line in columns([*map(log_cells, shown), *map(run_cells, reversed(runs))][:limit]):
         output.data(line)
     points = curve(epochs)
     if points:

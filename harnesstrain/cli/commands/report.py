@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,7 @@ def command(
         if json:
             output.emit("report", to_json(report))
         else:
-            output.data((to_markdown(report) if md else to_text(report)).rstrip("\n"))
+            output.data((to_markdown(report) if md else to_text(report, whole=not sys.stdout.isatty())).rstrip("\n"))
         return
     if json:
         text = output.encoded(output.envelope("report", to_json(report)))

@@ -39,6 +39,8 @@ class CertifiedRun(Record):
     certificates: tuple[Certificate, ...]
     executed: int
     """Chains re-executed now; the others were inherited."""
+    no_chain: int = 0
+    """Rollouts that ran no command: there is nothing to certify."""
 
     def tasks(self, *results: Certified) -> tuple[str, ...]:
         """Names of the tasks with one of these results."""
@@ -77,7 +79,8 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     work = {one.id: functools.partial(_certify, context, record, one, _task(tasks, one)) for one in todo}
     known |= issue(context, work, "chains")
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
-    return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo))
+    idle = sum(one.chain_digest is None and one.outcome.scorable for one in rollouts)
+    return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo), no_chain=idle)
 
 
 def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:

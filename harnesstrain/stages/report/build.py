@@ -191,6 +191,15 @@ def _unmeasured(comparison: Comparison | None, rollouts: Iterable[Rollout]) -> t
     return tuple(Excluded(task=r.task, seed=r.seed, reason=r.outcome.value, detail=r.detail) for r in failed)
 
 
+def _where(forks: set[str], panel: Sequence[str]) -> str:
+    """The tasks of a panel that forked, the first few by name; or how many others did."""
+    here = [task for task in panel if task in forks]
+    if not here:
+        return f"{len(forks)} task{'s' if len(forks) > 1 else ''} of another panel"
+    more = f" and {len(here) - NAMED} more" if len(here) > NAMED else ""
+    return ", ".join(here[:NAMED]) + more
+
+
 def _warnings(
     records: Records,
     chosen: _Chosen,
@@ -211,19 +220,18 @@ def _warnings(
     elif not regime.deterministic:
         yield "The model endpoint does not repeat itself: a flip may be chance; read the p-value, not the diff."
     for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):
-        forks = unsteady(run.commit, certificates) if run is not None else ()
-        if forks:
-            cells = ", ".join(sorted({one.task or "" for one in forks})[:NAMED])
+        forks = {one.task or "" for one in unsteady(run.commit, certificates)} if run is not None else set()
+        if run is not None and forks:
             yield (
-                f"The {name}'s harness does not repeat itself on {cells}: a flip may be chance; "
-                "nothing is proven unchanged."
+                f"The {name}'s harness does not repeat itself on {_where(forks, tasks_of(records, run))}: a flip may "
+                "be chance; nothing is proven unchanged."
             )
     loose = sum(not rollout.isolated for rollout in rollouts)
     if loose:
         yield f"{loose} of {len(rollouts)} rollouts were not isolated: a harness could reach the machine."
     for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):
         if run is not None and not records.is_complete(run.id):
-            yield f"The {name}'s run {short(run.id)} is not complete; `ht evaluate` resumes it."
+            yield f"The {name}'s run {short(run.id)} ({run.place}) is not complete; `{run.command()}` goes on with it."
     missing = len(certified.results.get(NOT_CERTIFIED, ()))
     if missing:
         yield f"{missing} of {certified.cells} cells were never certified; `ht certify env` re-executes their chains."

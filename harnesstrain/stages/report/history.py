@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
 from harnesstrain.core.records.verdict import Decision, Epoch, Flip, Promotion, Verdict
@@ -49,7 +50,7 @@ class Score(Record):
 
 
 class LogRow(Record):
-    """One line of `ht log`: a candidate, or an epoch that got none."""
+    """One line of `ht log`: a candidate, an epoch that got none, or a verdict on a version that is no candidate."""
 
     epoch: int | None
     """None: proposed by hand."""
@@ -121,26 +122,35 @@ def scores(records: Records) -> dict[str, Score]:
 
 
 def log(records: Records) -> tuple[LogRow, ...]:
-    """Every candidate and every epoch without one, oldest first; epochs in their order, hand-made candidates last."""
+    """Every candidate and every epoch without one, oldest first; epochs in their order, then hand-made candidates, then
+    what else was judged by hand."""
     candidates = {candidate.id: candidate for candidate in records.candidates()}
     verdicts = list(records.verdicts())
     promoted = _promoted(records.promotions())
     solves = scores(records)
     rows: list[LogRow] = []
     used: set[str] = set()
+    told: set[str] = set()
     for epoch in sorted(records.epochs(), key=lambda e: e.number):
         candidate = candidates.get(epoch.candidate or "")
         verdict = _of_epoch(epoch, candidate, verdicts)
         if candidate is not None:
             used.add(candidate.id)
+        told.add(verdict.id if verdict else "")
         rows.append(_row(epoch, epoch.state, candidate, verdict, epoch.reason, solves.get(epoch.cand_run or "")))
     for candidate in candidates.values():
         if candidate.id in used:
             continue
         verdict = _newest(verdicts, candidate.commit)
+        told.add(verdict.id if verdict else "")
         state = _state_by_hand(candidate, verdict, promoted)
         reason = candidate.reason or (verdict.sentence if verdict else "")
         rows.append(_row(None, state, candidate, verdict, reason, solves.get(verdict.cand_run) if verdict else None))
+    for verdict in verdicts:
+        if verdict.id not in told:
+            reason = f"{short(verdict.base_commit)}..{short(verdict.cand_commit)}: {verdict.sentence}"
+            row = _row(None, _decided(verdict), None, verdict, reason, solves.get(verdict.cand_run))
+            rows.append(row.model_copy(update={"commit": verdict.cand_commit}))
     return tuple(rows)
 
 
@@ -269,6 +279,10 @@ def _state_by_hand(candidate: Candidate, verdict: Verdict | None, promoted: set[
         return "promoted"
     if verdict is None:
         return "candidate"
+    return _decided(verdict)
+
+
+def _decided(verdict: Verdict) -> str:
     return {Decision.SELECTED: "selected", Decision.REJECTED: "rejected"}.get(verdict.decision, "unmeasurable")
 
 

@@ -25,10 +25,10 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    """`plain` on one line, at most `limit` characters."""
+def one_line(text: str, limit: int | None = None) -> str:
+    """`plain` on one line, at most `limit` characters; None: all of them."""
     flat = " ".join(plain(text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+    return flat if limit is None or len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
 def cleaned(value: Any) -> Any:

@@ -11,14 +11,17 @@ from harnesstrain.stages.report.sections import parts, title
 from harnesstrain.stages.report.tables import escaped, fenced
 
 
-def to_text(report: Report) -> str:
-    """Plain text for a terminal or a log: no colour, no markup, no escape sequences."""
+def to_text(report: Report, *, whole: bool = True) -> str:
+    """Plain text for a terminal or a log: no colour, no markup, no escape sequences.
+
+    Without `whole` long cells are cut, so that a table fits a terminal.
+    """
     lines = [title(report)]
     for part in parts(report):
         lines += ["", part.title]
         lines += [f"  {sentence}" for sentence in part.sentences]
         if part.table is not None:
-            lines += part.table.text()
+            lines += part.table.text(whole=whole)
         if part.text:
             lines += [f"  │ {line}" for line in part.text.rstrip("\n").split("\n")]
     return plain("\n".join(lines)) + "\n"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
 from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
@@ -75,12 +76,14 @@ def _measured(report: Report) -> Part:
 
 def _certified(report: Report) -> str:
     shown = report.certification
-    bad = [
+    idle = len(shown.results.get(Certified.NO_CHAIN, ()))
+    notes = [f"{idle} ran no command: nothing to certify"] if idle else []
+    notes += [
         f"{result.replace('_', ' ')}: {_names(cells)}"
         for result, cells in shown.results.items()
         if result in ("forked", "not_certified")
     ]
-    return f"Certified: {shown.certified} of {shown.cells} cells" + (f" ({'; '.join(bad)})." if bad else ".")
+    return f"Certified: {shown.certified - idle} of {shown.cells} cells" + (f" ({'; '.join(notes)})." if notes else ".")
 
 
 def _warnings(report: Report) -> Part:

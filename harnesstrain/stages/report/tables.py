@@ -9,7 +9,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.stages.report.plain import one_line
 
 CLIP = 60
-"""Characters of one cell in a terminal.  Markdown and JSON have the whole text."""
+"""Characters of one cell in a terminal.  A file, a pipe, Markdown and JSON have the whole text."""
 
 
 class Table(Record):
@@ -19,9 +19,10 @@ class Table(Record):
     rows: tuple[tuple[str, ...], ...]
     right: tuple[str, ...] = ()
 
-    def text(self, indent: str = "  ") -> list[str]:
-        """Lines of aligned columns, two spaces apart."""
-        lines = [self.heads, *(tuple(one_line(cell, CLIP) for cell in row) for row in self.rows)]
+    def text(self, indent: str = "  ", *, whole: bool = False) -> list[str]:
+        """Lines of aligned columns, two spaces apart.  `whole`: no cell is cut."""
+        most = None if whole else CLIP
+        lines = [self.heads, *(tuple(one_line(cell, most) for cell in row) for row in self.rows)]
         widths = [max(width(line[column]) for line in lines) for column in range(len(self.heads))]
         return [indent + self._aligned(line, widths) for line in lines]
 
@@ -46,7 +47,7 @@ def width(text: str) -> int:
 
 def escaped(text: str) -> str:
     """One line of text that Markdown shows as it is."""
-    flat = one_line(text, limit=2000)
+    flat = one_line(text, None)
     for char in "\\`*_[]<>|~#!":
         flat = flat.replace(char, f"\\{char}")
     return flat.replace("&", "&amp;").replace("@", "&#64;")
