@@ -11,8 +11,9 @@ from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import AnswerNo, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Endpoint
+from harnesstrain.llm.choice import chosen
 from harnesstrain.measure.endpoint import EXTERNAL, connect_spec
-from harnesstrain.stages.serve import Action, ServeSpec, Serving, run
+from harnesstrain.stages.serve import Action, ServeSpec, Serving, check, run
 from harnesstrain.stages.serve.vouching import Voucher
 
 
@@ -48,6 +49,7 @@ def spec_for(asked: Asked, action: Action, config: Path | None, environ: Mapping
             "engine": EXTERNAL if known.url else known.engine,
             "url": known.url,
             "api_key": known.api_key,
+            "script": asked.script.absolute() if asked.script else known.script,
             "max_running": asked.max_running or settings.llm.max_running,
             "deterministic": asked.deterministic,
             "options": dict(_option(text) for text in asked.options),
@@ -66,6 +68,16 @@ def spec_for(asked: Asked, action: Action, config: Path | None, environ: Mapping
             sampling=settings.llm.sampling.record(),
         ),
     )
+
+
+def plan(asked: Asked, action: Action, config: Path | None, environ: Mapping[str, str]) -> str:
+    """What would be done, in one sentence.  Raises what the start would refuse."""
+    spec = spec_for(asked, action, config, environ)
+    running = check(spec)
+    if running is not None:
+        return f"already running: {running.url}"
+    engine = chosen(spec.engine)
+    return f"would serve with engine {engine.engine}, model {engine.model or 'its default'}"
 
 
 def serve(asked: Asked, *, action: Action, config: Path | None, as_json: bool, environ: Mapping[str, str]) -> None:

@@ -109,6 +109,14 @@ class EngineSpec(Record):
     """Where an engine that starts a process of its own writes that process's output."""
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """An engine that can look before it starts.  Optional."""
+
+    def check(self, spec: EngineSpec) -> None:
+        """Raise what `start` would refuse, as far as it can be known without starting.  Leaves nothing behind."""
+
+
 class Engine(Protocol):
     """Something that can start a model.  Registered as a class that is constructed without arguments."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from harnesstrain.core.errors import Busy, HtError, Prerequisite
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.registry import load
-from harnesstrain.llm.base import Engine, EngineSpec, Model, Watched
+from harnesstrain.llm.base import Checked, Engine, EngineSpec, Model, Watched
 from harnesstrain.llm.choice import chosen
 from harnesstrain.llm.state import LOG, ServerState, alive, birth, read_state, remove_state, starting, write_state
 
@@ -94,6 +95,24 @@ def start_model(spec: EngineSpec) -> Model:
     spec = chosen(spec)
     engine: Engine = load("engines", spec.engine)()
     return engine.start(spec)
+
+
+def check(plan: ServerPlan) -> ServerState | None:
+    """Look at all that `serve` looks at before it starts; the server that serves the same already, if there is one.
+
+    Starts and changes nothing.  Raises what `serve` would.
+    """
+    running = read_state(plan.directory)
+    if running is not None and alive(running):
+        if running.asked != plan.asked:
+            raise _other(running)
+        return running
+    _require_port(plan)
+    spec = chosen(plan.engine)
+    engine: Engine = load("engines", spec.engine)()
+    if isinstance(engine, Checked):
+        engine.check(spec)
+    return None
 
 
 def serve(
@@ -184,21 +203,30 @@ def _require_port(plan: ServerPlan) -> None:
         try:
             probe.bind((plan.host, plan.port))
         except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                message = f"{plan.host} is no address of this machine: {error.strerror}"
+                raise Prerequisite(
+                    message, hint="correct --host: 127.0.0.1 for this machine, 0.0.0.0 for all"
+                ) from None
             message = f"{plan.host} port {plan.port} cannot be had: {error.strerror}"
             raise Prerequisite(message, hint="choose another --port") from None
 
 
 def _already(plan: ServerPlan, running: ServerState, announce: Callable[[Served], None]) -> Served:
     if running.asked != plan.asked:
-        raise Busy(
-            f"another model ({running.engine}, {running.endpoint.model}) is served here, at {running.url}",
-            hint="`ht serve-llm --stop` ends it",
-            pid=running.pid,
-            url=running.url,
-        )
+        raise _other(running)
     served = Served(running, already=True)
     announce(served)
     return served
+
+
+def _other(running: ServerState) -> Busy:
+    return Busy(
+        f"another model ({running.engine}, {running.endpoint.model}) is served here, at {running.url}",
+        hint="`ht serve-llm --stop` ends it",
+        pid=running.pid,
+        url=running.url,
+    )
 
 
 def _state(plan: ServerPlan, url: str, endpoint: Endpoint) -> ServerState:

@@ -14,6 +14,8 @@ from harnesstrain.core.settings import Settings
 from harnesstrain.llm.connect import ConnectSpec
 
 AUTO, EXTERNAL = "auto", "external"
+_WITHOUT_SCRIPT = (EXTERNAL, "embedded", "llamacpp", "sglang", "vllm")
+"""Engines that a rules file in the settings is not meant for."""
 
 
 def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) -> ConnectSpec:
@@ -31,7 +33,7 @@ def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) ->
         api_key=_key(settings, environ) if url else None,
         context_length=llm.context_length,
         max_running=llm.max_running or (None if url else settings.measure.jobs),
-        script=llm.script,
+        script=llm.script if url is None and llm.engine not in _WITHOUT_SCRIPT else None,
         deadline=llm.deadline,
     )
 

@@ -36,7 +36,7 @@ def command(
     import os
 
     from harnesstrain.cli import output
-    from harnesstrain.cli.serving import Asked, look, serve, spec_for
+    from harnesstrain.cli.serving import Asked, look, plan, serve
     from harnesstrain.core.errors import UsageError
     from harnesstrain.stages.serve import Action
 
@@ -61,8 +61,7 @@ def command(
     )
     action = Action.DETACH if detach else Action.FOREGROUND
     if dry_run:
-        spec = spec_for(asked, action, config, os.environ)
-        text = f"would serve with engine {spec.engine.engine}, model {spec.engine.model or 'its default'}"
+        text = plan(asked, action, config, os.environ)
         output.emit("plan", {"text": text}) if json else output.data(text)
         return
     serve(asked, action=action, config=config, as_json=json, environ=os.environ)

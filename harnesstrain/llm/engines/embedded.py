@@ -15,6 +15,10 @@ class EmbeddedEngine:
     Options: `workers` (processes; absent: one per core), `logprobs` ("on": report them with every reply).
     """
 
+    def check(self, spec: EngineSpec) -> None:
+        """Start and close again: that starts no program."""
+        self.start(spec).close()
+
     def start(self, spec: EngineSpec) -> Model:
         """Find the weights; workers start with the first request.  Raises UsageError, NotFound, Prerequisite."""
         refuse(spec, "embedded", url=True, script=True)

@@ -17,6 +17,10 @@ class ExternalEngine:
     wants the token limit, for example max_completion_tokens).
     """
 
+    def check(self, spec: EngineSpec) -> None:
+        """Start and close again: that starts no program."""
+        self.start(spec).close()
+
     def start(self, spec: EngineSpec) -> Model:
         """Connect and ask what it serves.  Raises UsageError, Prerequisite (nobody answers)."""
         refuse(spec, "external", script=True)

@@ -7,6 +7,7 @@ Prompt caching is off: llama-server's reuse is not bit-exact.  The deterministic
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite, UsageError
@@ -39,30 +40,52 @@ def llamacpp_flags(spec: EngineSpec) -> list[str]:
 class LlamacppEngine:
     """Starts `llama-server`.  Options: its flags without the dashes, and `program` (its path)."""
 
+    def check(self, spec: EngineSpec) -> None:
+        """Look at the file, the program, the flags.  Raises UsageError, Prerequisite."""
+        _ready(spec)
+
     def start(self, spec: EngineSpec) -> Model:
         """Start and wait until it is ready.  Raises UsageError, Prerequisite."""
-        refuse(spec, "llamacpp", url=True, script=True)
-        flags = llamacpp_flags(spec)
-        if spec.model is None or not Path(spec.model).is_file():
-            raise UsageError("the llamacpp engine needs a GGUF file", hint="give --model FILE")
-        program = shutil.which(spec.options.get("program", "llama-server"))
-        if program is None:
-            raise Prerequisite("llama-server is not on the PATH", hint="install llama.cpp, or give its path (program)")
-        port = free_port()
-        check_help(program, [*_where(spec.model, port), *flags])
+        ready = _ready(spec)
         return ProcessModel(
             Launch(
                 engine="llamacpp",
-                command=[program, *_where(spec.model, port), *flags],
-                port=port,
+                command=[ready.program, *ready.words],
+                port=ready.port,
                 health="/health",
-                identity={"flags": flags, "weights": weights(spec.model)},
+                identity={"flags": ready.flags, "weights": weights(ready.model)},
                 context_length=spec.context_length or CONTEXT,
                 max_running=spec.max_running or 1,
                 body={"cache_prompt": False},
                 log=spec.log,
             )
         )
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What was found to be in order."""
+
+    program: str
+    model: str
+    port: int
+    flags: list[str]
+    words: list[str]
+    """Flags, and those that do not change replies."""
+
+
+def _ready(spec: EngineSpec) -> _Ready:
+    refuse(spec, "llamacpp", url=True, script=True)
+    flags = llamacpp_flags(spec)
+    if spec.model is None or not Path(spec.model).is_file():
+        raise UsageError("the llamacpp engine needs a GGUF file", hint="give --model FILE")
+    program = shutil.which(spec.options.get("program", "llama-server"))
+    if program is None:
+        raise Prerequisite("llama-server is not on the PATH", hint="install llama.cpp, or give its path (program)")
+    port = free_port()
+    words = [*_where(spec.model, port), *flags]
+    check_help(program, words)
+    return _Ready(program=program, model=spec.model, port=port, flags=flags, words=words)
 
 
 def _where(model: str, port: int) -> list[str]:

@@ -12,6 +12,10 @@ from harnesstrain.llm.scripted import ScriptedModel
 class ScriptedEngine:
     """Starts a ScriptedModel from a rules file."""
 
+    def check(self, spec: EngineSpec) -> None:
+        """Start and close again: that starts no program."""
+        self.start(spec).close()
+
     def start(self, spec: EngineSpec) -> Model:
         """Read the rules.  Raises UsageError (no script), ConfigError (the script cannot be used)."""
         refuse(spec, "scripted", url=True, options=True)

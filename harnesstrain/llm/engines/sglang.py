@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from harnesstrain.core.errors import Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
 from harnesstrain.llm.engines.flags import extra_flags, served_name, weights
-from harnesstrain.llm.engines.gpus import hardware, required
+from harnesstrain.llm.engines.gpus import Gpu, hardware, required
 from harnesstrain.llm.engines.installed import check_python
 from harnesstrain.llm.engines.process import Launch, ProcessModel, free_port
 from harnesstrain.llm.engines.refusal import refuse
@@ -88,37 +89,58 @@ class SglangEngine:
     radix cache (`disable-radix-cache=off` keeps it), a fixed seed, float32 states for models with recurrent layers.
     """
 
+    def check(self, spec: EngineSpec) -> None:
+        """Look at the flags, the installed version, the GPUs.  Raises UsageError, Prerequisite."""
+        _ready(spec)
+
     def start(self, spec: EngineSpec) -> Model:
         """Start and wait until it is ready.  Raises UsageError, Prerequisite."""
-        refuse(spec, "sglang", url=True, script=True)
-        sglang_flags(spec)
-        if spec.model is None:
-            raise UsageError("the sglang engine needs a model", hint="give --model NAME or a directory")
-        if find_spec("sglang") is None:
-            raise Prerequisite("sglang is not installed here", hint="pip install 'harnesstrain[sglang]'")
-        found = required("sglang")
-        flags = sglang_flags(spec, min(gpu.capability for gpu in found))
-        port = free_port()
-        where = ["--model-path", spec.model, "--served-model-name", served_name(spec.model)]
-        where += ["--host", "127.0.0.1", "--port", str(port)]
-        check_python("sglang", _version("sglang"), [*where, *flags], python=sys.executable)
+        ready = _ready(spec)
         return ProcessModel(
             Launch(
                 engine="sglang",
-                command=[sys.executable, "-m", "sglang.launch_server", *where, *flags],
-                port=port,
+                command=[sys.executable, "-m", "sglang.launch_server", *ready.where, *ready.flags],
+                port=ready.port,
                 health="/health",
                 identity={
                     "version": _version("sglang"),
-                    "flags": flags,
-                    "weights": weights(spec.model),
-                    "hardware": hardware(found),
+                    "flags": ready.flags,
+                    "weights": weights(ready.model),
+                    "hardware": hardware(ready.found),
                 },
                 context_length=spec.context_length,
                 max_running=spec.max_running or MAX_RUNNING,
                 log=spec.log,
             )
         )
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What was found to be in order."""
+
+    model: str
+    port: int
+    where: list[str]
+    """Flags that do not change replies."""
+    flags: list[str]
+    found: tuple[Gpu, ...]
+
+
+def _ready(spec: EngineSpec) -> _Ready:
+    refuse(spec, "sglang", url=True, script=True)
+    sglang_flags(spec)
+    if spec.model is None:
+        raise UsageError("the sglang engine needs a model", hint="give --model NAME or a directory")
+    if find_spec("sglang") is None:
+        raise Prerequisite("sglang is not installed here", hint="pip install 'harnesstrain[sglang]'")
+    found = required("sglang")
+    flags = sglang_flags(spec, min(gpu.capability for gpu in found))
+    port = free_port()
+    where = ["--model-path", spec.model, "--served-model-name", served_name(spec.model)]
+    where += ["--host", "127.0.0.1", "--port", str(port)]
+    check_python("sglang", _version("sglang"), [*where, *flags], python=sys.executable)
+    return _Ready(model=spec.model, port=port, where=where, flags=flags, found=found)
 
 
 def _recurrent(model: str | None) -> bool:

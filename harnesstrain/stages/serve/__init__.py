@@ -4,12 +4,12 @@ Read this to know how a model server is started, found and ended.  May import: j
 
 spec.py      ServeSpec, Serving: what is asked, what is going on
 vouching.py  what is certified of the endpoint
-stage.py     run, status, stop
+stage.py     check, run, status, stop
 detach.py    a server as a process of its own: start, wait until it answers
 __main__.py  what that process runs: `python -m harnesstrain.stages.serve`, its plan on standard input
 """
 
 from harnesstrain.stages.serve.spec import Action, ServeSpec, Serving
-from harnesstrain.stages.serve.stage import run, status, stop
+from harnesstrain.stages.serve.stage import check, run, status, stop
 
-__all__ = ["Action", "ServeSpec", "Serving", "run", "status", "stop"]
+__all__ = ["Action", "ServeSpec", "Serving", "check", "run", "status", "stop"]

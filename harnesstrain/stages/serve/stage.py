@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harnesstrain.core.errors import Prerequisite
 from harnesstrain.llm.server import Served, serve
+from harnesstrain.llm.server import check as check_server
 from harnesstrain.llm.state import ServerState, alive, answers, read_state, remove_state
 from harnesstrain.stages.serve.detach import detach
 from harnesstrain.stages.serve.spec import Action, Condition, ServeSpec, Serving
@@ -47,6 +48,15 @@ def run(
     served = serve(spec.plan(detached=False), announce=tell, stop=stop_event, vouch=spec.voucher)
     condition = Condition.RUNNING if served.already else Condition.STOPPED
     return Serving.of(served.state, condition, already=served.already, signal=served.signal)
+
+
+def check(spec: ServeSpec) -> Serving | None:
+    """Whether `run` would start: what serves the same already, or None.  Changes nothing.
+
+    Raises what `run` would refuse before it starts anything.
+    """
+    state = check_server(spec.plan(detached=spec.action is Action.DETACH))
+    return Serving.of(state, Condition.RUNNING, already=True) if state is not None else None
 
 
 def status(directory: Path) -> Serving:
