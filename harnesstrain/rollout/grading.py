@@ -13,6 +13,7 @@ Where the answer is a change of a checkout, nothing reaches it but a patch (chan
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -34,7 +35,13 @@ TESTS = "/tests"
 LOGS = "/logs/verifier"
 CONVENTION = "/logs/artifacts"
 """An artifact that need not be there."""
-RUN_TESTS = f"exec 2>&1; [ -x /bin/bash ] && exec /bin/bash {TESTS}/test.sh; exec bash {TESTS}/test.sh"
+GRADED = "/logs/.graded"
+"""Where the verifier's directory goes the moment it ended, by a new name: what still runs then writes elsewhere."""
+RUN_TESTS = f"""exec 2>/dev/null
+shell=bash; [ -x /bin/bash ] && shell=/bin/bash
+$shell {TESTS}/test.sh 2>&1; code=$?
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH mv {LOGS} {GRADED}/%s
+exit $code"""
 """By its full path where it has one, and both outputs as one: what was printed when tells what it means."""
 CUT_SHORT = "cut_short (a test run began and never reported)"
 ENDS = 131_072
@@ -108,14 +115,17 @@ def _grade_in(session: Session, task: Task, found: tuple[plants.Found, ...]) -> 
     """`found`: what the state has planted."""
     verifier = task.verifier
     _prepare(session, verifier)
-    result = session.run(RUN_TESTS, env=verifier.env, timeout=verifier.timeout, user=verifier.user or "root")
+    mark = secrets.token_hex(8)
+    command, user = RUN_TESTS % mark, verifier.user or "root"
+    result = session.run(command, env=verifier.env, timeout=verifier.timeout, user=user)
     session.end_processes()
+    place = f"{GRADED}/{mark}" if user in ("root", "0") else LOGS
     output = result.stdout.decode("utf-8", "replace")
-    printed = _printed(session) if verifier.parser and not result.timed_out else None
-    told = reported(read(output if printed is None else _ends(printed)), _report(session))
+    printed = _printed(session, place) if verifier.parser and not result.timed_out else None
+    told = reported(read(output if printed is None else _ends(printed)), _report(session, place))
     failure: VerifierFailure | None = None
     try:
-        graded = None if result.timed_out else _graded(session, verifier, printed)
+        graded = None if result.timed_out else _graded(session, verifier, place, printed)
     except VerifierFailure as caught:
         graded, failure = None, caught
     if graded is None:
@@ -167,7 +177,8 @@ def _prepare(session: Session, verifier: Verifier) -> None:
     """Empty directories, made by the sandbox itself: no program of the state's takes part.  Raises Ungradable."""
     try:
         with tempfile.TemporaryDirectory(prefix="ht-logs-") as empty:
-            session.put(Path(empty), LOGS)
+            for place in (LOGS, GRADED):
+                session.put(Path(empty), place)
         if not verifier.in_image:
             _upload(session, verifier)
     except FileFault as fault:
@@ -187,19 +198,19 @@ def _upload(session: Session, verifier: Verifier) -> None:
         session.put(merged, TESTS)
 
 
-def _graded(session: Session, verifier: Verifier, printed: bytes | None) -> Grade:
+def _graded(session: Session, verifier: Verifier, place: str, printed: bytes | None) -> Grade:
     """What the reward files say; what the tests printed, where the task names a parser of it."""
     if not verifier.parser:
-        return parse_reward(_read(session, f"{LOGS}/reward.txt"), _read(session, f"{LOGS}/reward.json"))
+        return parse_reward(_read(session, f"{place}/reward.txt"), _read(session, f"{place}/reward.json"))
     from harnesstrain.taskset.terminalbench import graded
 
     return graded(verifier.parser, printed or b"")
 
 
-def _printed(session: Session) -> bytes:
+def _printed(session: Session, place: str) -> bytes:
     from harnesstrain.taskset.terminalbench import PRINTED
 
-    return _read(session, PRINTED) or b""
+    return _read(session, f"{place}/{Path(PRINTED).name}") or b""
 
 
 def _ends(printed: bytes) -> str:
@@ -208,10 +219,10 @@ def _ends(printed: bytes) -> str:
     return kept.decode("utf-8", "replace")
 
 
-def _report(session: Session) -> bytes | None:
+def _report(session: Session, place: str) -> bytes | None:
     """The report that a test runner wrote beside the reward, if it did and it can be read."""
     try:
-        return session.read(f"{LOGS}/ctrf.json")
+        return session.read(f"{place}/ctrf.json")
     except FileFault:
         return None
 

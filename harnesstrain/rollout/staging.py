@@ -20,7 +20,7 @@ from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.core.records.task import Task, TaskStep
 from harnesstrain.rollout.action import Action, from_record
 from harnesstrain.rollout.changes import Shared
-from harnesstrain.rollout.grading import LOGS, TESTS, Ungradable, grade
+from harnesstrain.rollout.grading import GRADED, LOGS, TESTS, Ungradable, grade
 from harnesstrain.rollout.opening import unhealthy
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 
@@ -73,7 +73,7 @@ def between(sandbox: Sandbox, session: Session, task: Task, shared: Shared | Non
     finally:
         if not sandbox.capabilities().forks:
             with tempfile.TemporaryDirectory(prefix="ht-empty-") as empty:
-                for place in (TESTS, LOGS):
+                for place in (TESTS, LOGS, GRADED):
                     session.put(Path(empty), place)
 
 
