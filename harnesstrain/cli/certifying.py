@@ -149,9 +149,9 @@ def of_harness(context: Context, identifiers: Sequence[str], spec: certify.Harne
 
 
 def _alike(forks: Sequence[Certificate]) -> list[list[Certificate]]:
-    """Forks at one step in one command together, in order of the first of each."""
+    """Forks at one step in one command together, by name of the first task of each."""
     found: dict[tuple[int | None, str | None], list[Certificate]] = {}
-    for one in forks:
+    for one in sorted(forks, key=lambda fork: (fork.task or "", fork.seed or 0)):
         found.setdefault((one.step, one.command), []).append(one)
     return list(found.values())
 

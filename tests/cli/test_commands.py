@@ -89,6 +89,7 @@ def test_rev_parse_knows_every_name(trained: Project) -> None:
         *(commits[2], commits[0]),
         *(commits[2], by_hand.commit),
     ]
+    assert trained.ht("rev-parse", "e1..", "main..").lines == [commits[0], commits[2], commits[2], commits[2]]
     piped = trained.ht("rev-parse", "-", stdin="@  and more words\n\ne1\n")
     assert piped.lines == [commits[2], commits[0]]
     assert parsed(trained.ht("rev-parse", "@", "--json"))["items"] == [commits[2]]
@@ -144,6 +145,8 @@ def test_diff_shows_where_versions_part(trained: Project) -> None:
     assert "touch three" in one.out
     assert trained.ht("diff", "@~1..@", "--task", "nope").code == 2
     assert "+++ b/agent/skills/three" in trained.ht("diff", "@~1..@", "--patch").out
+    both = trained.ht("diff", "@~1..@", "--patch", "--task", "three")
+    assert (both.code, both.out) == (2, "") and "--patch is of the whole harness" in both.err
     same = trained.ht("diff", "@..@", "--exit-code")
     assert same.code == 0
     with trained.store() as store:
@@ -284,12 +287,15 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
     ("status",): (
         "status",
         {
-            *("baseline", "baseline_score", "branch", "candidates", "dirty", "epochs", "failures", "holders"),
-            *("incomplete_runs", "open_epoch", "promoted", "server", "verdicts"),
+            *("baseline", "baseline_run", "baseline_score", "branch", "candidates", "dirty", "epochs", "failures"),
+            *("holders", "incomplete_runs", "open_epoch", "promoted", "resumed_by", "server", "verdicts"),
         },
     ),
     ("rev-parse", "@"): ("commits", {"items", "truncated"}),
-    ("diff", "@~1..@"): ("divergences", {"items", "truncated", "regime", "same", "proven"}),
+    ("diff", "@~1..@"): (
+        "divergences",
+        {"items", "truncated", "regime", "same", "proven", "not_needed", "missing"},
+    ),
     ("diff", "@~1..@", "--patch"): ("patch", {"base", "cand", "patch"}),
     ("verify",): ("verification", {"items", "truncated", "checked"}),
     ("fsck",): ("findings", {"items", "truncated"}),
@@ -312,15 +318,16 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
     ("evaluate",): (
         "run",
         {
-            *("cells", "commit", "complete", "done", "executed", "infra", "panel", "run", "solved", "split", "tokens"),
+            *("cells", "commit", "complete", "done", "executed", "from_caches", "infra", "not_needed", "panel", "run"),
+            *("solved", "split", "tokens"),
         },
     ),
     ("evaluate", "--dry-run"): (
         "estimate",
-        {"cells", "commit", "done", "panel", "run", "seconds", "split", "to_run", "tokens"},
+        {"cells", "commit", "done", "early_stop", "panel", "run", "seconds", "split", "to_run", "tokens"},
     ),
     ("evaluate", "@~1..@"): ("runs", {"items", "truncated"}),
-    ("certify", "@"): ("certificates", {"items", "truncated", "runs", "executed"}),
+    ("certify", "@"): ("certificates", {"items", "truncated", "runs", "executed", "played"}),
     ("judge", "@~1..@"): (
         "verdict",
         {

@@ -258,6 +258,40 @@ def test_warnings_say_what_limits_belief(history: History, tmp_path: Path) -> No
     assert "The baseline's harness does not repeat itself on t1" in "\n".join(build(history.store).warnings)
 
 
+def test_forks_are_named_as_far_as_the_panel_has_them(history: History) -> None:
+    names = [f"n{index}" for index in range(8)]
+    base, cand = (history.run(commit, dict.fromkeys(names, SOLVED)) for commit in (D, "e" * 40))
+    for index, name in enumerate([*names[::-1], "elsewhere"]):
+        fork = {"kind": "harness", "task": name, "task_digest": digest(name), "result": Certified.FORKED}
+        history.store.put_certificate(Certificate(id=digest(["fork", index]), commit=D, **fork))
+    history.store.put_certificate(Certificate(id=digest("e"), commit="e" * 40, **fork))
+    warnings = "\n".join(build(history.store, ReportSpec(base_run=base.id, cand_run=cand.id)).warnings)
+    assert "The baseline's harness does not repeat itself on n0, n1, n2, n3, n4 and 3 more: " in warnings
+    assert "The candidate's harness does not repeat itself on 1 task of another panel: " in warnings
+
+
+def test_a_rollout_without_a_command_is_not_called_certified(history: History) -> None:
+    store = history.store
+    run = history.run("f" * 40, {"t1": SOLVED})
+    idle = history.rollout(run, "t2", SOLVED).model_copy(update={"chain_digest": None, "actions": 0})
+    store.put_panel(panel := Panel(name="two", tasks=(PanelTask(name="t2", digest=digest("t2")),)))
+    alone = run.model_copy(update={"id": digest("idle"), "panel": panel.digest})
+    store.put_run(alone)
+    store.commit_rollout(idle.model_copy(update={"id": alone.rollout_id("t2", 1), "run": alone.id}), None)
+    text = to_text(build(store, ReportSpec(base_run=alone.id)))
+    assert "Certified: 0 of 1 cells (1 ran no command: nothing to certify)." in text
+
+
+def test_nothing_is_cut_but_on_a_terminal(history: History) -> None:
+    long = "because " * 60 + "of that"
+    history.candidate(B, D, long)
+    history.store.put_epoch(Epoch(number=4, base=B, state="skipped", reason=long))
+    report = build(history.store)
+    assert long in to_text(report)
+    assert long not in to_text(report, whole=False)
+    assert "because bec…" in to_text(report, whole=False)
+
+
 def test_runs_that_nobody_judged_are_compared_without_a_decision(history: History) -> None:
     runs = {run.commit: run.id for run in history.store.runs() if run.split == "train"}
     report = build(history.store, ReportSpec(base_run=runs[A], cand_run=runs[C]))
@@ -359,6 +393,33 @@ def test_candidates_made_by_hand_are_judged_and_promoted_in_the_log(history: His
     history.promote(verdict)
     last = log(history.store)[-1]
     assert (last.state, last.gained, last.reason) == ("promoted", ("t3",), "gained t3, lost nothing")
+
+
+def test_what_was_judged_by_hand_is_in_the_log(history: History) -> None:
+    runs = {run.commit: run for run in history.store.runs() if run.split == "train"}
+    verdict = history.judge(runs[A], runs[C])
+    last = log(history.store)[-1]
+    assert (last.epoch, last.candidate, last.verdict, last.commit) == (None, None, verdict.id, C)
+    assert (last.state, last.reason) == (verdict.decision, f"{A[:8]}..{C[:8]}: {verdict.sentence}")
+    history.judge(runs[A], runs[C])
+    assert len(log(history.store)) == 4, "judged again: the same verdict"
+
+
+def test_status_scores_one_panel_of_one_version(history: History, store: Store) -> None:
+    before = status(store, A)
+    holdout = next(run for run in store.runs() if (run.commit, run.split) == (A, "holdout"))
+    found = status(store, A, panel=holdout.panel)
+    assert before.baseline_run != found.baseline_run == holdout.id
+    assert found.baseline_score is not None
+    assert (found.baseline_score.solved, found.baseline_score.cells, found.baseline_score.missing) == (0, 2, 0)
+    assert status(store, C, panel=holdout.panel).baseline_score is None
+    begun = holdout.model_copy(update={"id": digest("begun"), "salt": "x y"})
+    store.put_run(begun)
+    store.commit_rollout(history.rollout(begun, "h1", SOLVED), None)
+    partial = status(store, A, panel=holdout.panel)
+    assert partial.baseline_score is not None
+    assert (partial.baseline_score.cells, partial.baseline_score.missing) == (1, 1)
+    assert partial.resumed_by == {begun.id: "ht evaluate aaaaaaaa --split holdout --fresh 'x y'"}
 
 
 def test_status_says_where_things_stand(history: History, store: Store) -> None:
