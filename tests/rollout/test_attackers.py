@@ -12,11 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harnesstrain.core.records.rollout import Outcome, Rollout
-from harnesstrain.core.records.task import Environment, Task
+from harnesstrain.core.records.task import Artifact, Environment, Task
 from harnesstrain.sandbox.base import Sandbox
 from tests.rollout.making import Workbench
 from tests.sandbox import kinds
@@ -206,13 +207,16 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield sandbox
 
 
-def graded(place: Path, tests: Path, sandbox: Sandbox, attack: Attack) -> Rollout:
+def graded(place: Path, tests: Path, sandbox: Sandbox, attack: Attack, *, separate: bool = False) -> Rollout:
     workbench = Workbench(place, sandbox)
     image = kinds.SMALL if sandbox.capabilities().kind == "docker" else None
     task: Task = workbench.task(
         environment=Environment(image=image, workdir="/app", storage_mb=64, digest=uuid.uuid4().hex * 2)
     )
-    task = task.model_copy(update={"verifier": task.verifier.model_copy(update={"tests": tests, "timeout": 120})})
+    verifier: dict[str, Any] = {"tests": tests, "timeout": 120}
+    if separate:
+        verifier |= {"environment": task.environment, "artifacts": (Artifact(source="/app/solution.py"),)}
+    task = task.model_copy(update={"verifier": task.verifier.model_copy(update=verifier)})
     body = "\n".join(f"ep.run({command!r})" for command in (WRONG, *attack.commands)) + "\nep.submit()"
     return workbench.solve(body, task=task).rollout
 
@@ -249,3 +253,17 @@ def test_an_honest_solution_in_a_container(
 ) -> None:
     rollout = graded(tmp_path, tests_folder, container, Attack("none", (RIGHT,)))
     assert (rollout.outcome, rollout.detail) == (SOLVED, "")
+
+
+BENDING = [one for one in (*EVERYWHERE, *DOCKER_ONLY) if one.outcome is SOLVED]
+"""What bends a verifier in the task's own container: a place of its own is the remedy."""
+
+
+@pytest.mark.docker
+@pytest.mark.local
+@pytest.mark.parametrize("attack", BENDING, ids=lambda attack: attack.name)
+def test_a_verifier_in_a_place_of_its_own_is_not_bent(
+    tmp_path: Path, tests_folder: Path, local: Sandbox, container: Sandbox, attack: Attack
+) -> None:
+    rollout = graded(tmp_path, tests_folder, container, attack, separate=True)
+    assert (rollout.outcome, rollout.reward, rollout.detail) == (FAILED, 0.0, "")

@@ -81,7 +81,7 @@ def test_a_broken_verifier_is_not_kept_and_the_next_attempt_grades_again(workben
     body = "ep.run('touch done')\nep.submit()"
     broken = workbench.solve(body, bench, task).rollout
     assert (broken.outcome, broken.reason, broken.reward) == (Outcome.INFRA_VERIFIER, "no_network", None)
-    assert bench.verify_cache == {}
+    assert len(bench.verify_cache) == 0  # type: ignore[arg-type]
     again = workbench.solve(body, bench, task).rollout
     assert (again.outcome, again.actions_cached, again.grade_cached) == (Outcome.INFRA_VERIFIER, 1, False)
     mended = HALF_WAY.replace("uvx -p 3.13 -w pytest==8.4.1 pytest /tests/test_second.py", "true")
