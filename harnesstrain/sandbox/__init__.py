@@ -26,6 +26,7 @@ build.py       COPY and .dockerignore
 pins.py        determinism at the source
 scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules
 scrub_file.py  a user's own scrub rules
+scrub_proof.py   user rules run on their examples, in a process of their own
 scrub_proposal.py  a rule proposed for two outputs that differ
 contract.py    what every sandbox must do, as tests to import; contract_states.py: about states
 """

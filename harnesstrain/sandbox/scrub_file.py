@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harnesstrain.core.errors import ConfigError
+from harnesstrain.sandbox import scrub_proof
 from harnesstrain.sandbox.scrub import Example, Rule
 
 MAX_BYTES = 1024 * 1024
@@ -62,8 +63,8 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         rule = _rule(path, number, one)
         if rule.name in {known.name for known in rules}:
             raise _wrong(path, f"two rules are named '{rule.name}'", "give each its own name")
-        _prove(path, rule)
         rules.append(rule)
+    _prove(path, rules)
     return tuple(rules)
 
 
@@ -111,32 +112,30 @@ def _rule(path: Path, number: int, written: Mapping[str, Any]) -> Rule:
     )
 
 
-def _prove(path: Path, rule: Rule) -> None:
-    """Run the examples.  Raises ConfigError at the first that comes out otherwise."""
+def _prove(path: Path, rules: Sequence[Rule]) -> None:
+    """Run the examples.  Raises ConfigError at the first that comes out otherwise, or that does not come to an end."""
+    proofs = scrub_proof.prove(rules) if rules else []
+    for rule, proof in zip(rules, proofs, strict=False):
+        _compare(path, rule, proof)
+    if len(proofs) < len(rules):
+        message = f"rule '{rules[len(proofs)].name}': its pattern did not come to an end on its examples"
+        raise _wrong(path, message, "a repetition in a repetition, as in (a+)+, takes for ever: write one")
+
+
+def _compare(path: Path, rule: Rule, proof: scrub_proof.Proof) -> None:
     label = f"rule '{rule.name}'"
-    for example in rule.matches:
-        got = _applied(path, rule, example.text, example.command)
+    if proof.problem is not None:
+        message = f"{label}: the replacement does not fit the pattern: {proof.problem}"
+        raise _wrong(path, message, r"\1 stands for the first group")
+    for example, (got, again) in zip(rule.matches, proof.matches, strict=True):
         if got != example.scrubbed:
             message = f"{label}: {_short(example.text)} must become {_short(example.scrubbed)}, is {_short(got)}"
             raise _wrong(path, message, "correct the pattern or the example")
-        if _applied(path, rule, got, example.command) != got:
+        if again != got:
             raise _wrong(path, f"{label}: it changes what it wrote: {_short(got)}", "let it not match its replacement")
-    for text in rule.ignores:
-        if _applied(path, rule, text, "") != text:
+    for text, left in zip(rule.ignores, proof.ignores, strict=True):
+        if left != text:
             raise _wrong(path, f"{label}: it changes {_short(text)}", "anchor the pattern to what stands beside it")
-
-
-def _applied(path: Path, rule: Rule, text: str, command: str) -> str:
-    if rule.needs and not any(needed in text for needed in rule.needs):
-        return text
-    if rule.command is not None and not re.search(rule.command, command):
-        return text
-    try:
-        changed = re.sub(rule.pattern.encode(), rule.replacement.encode(), text.encode(), flags=re.MULTILINE)
-    except (re.error, IndexError) as error:
-        message = f"rule '{rule.name}': the replacement does not fit the pattern: {error}"
-        raise _wrong(path, message, r"\1 stands for the first group") from None
-    return changed.decode("utf-8", "replace")
 
 
 def _short(text: str) -> str:

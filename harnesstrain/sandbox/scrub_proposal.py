@@ -8,6 +8,7 @@ another line is task signal or pure randomness: then there is no proposal, and t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,11 +95,13 @@ def _rules(recorded: str, observed: str) -> list[_Found]:
         raise _None("the outputs are not text")
     left, right = recorded.splitlines(), observed.splitlines()
     if len(left) != len(right):
-        raise _None(f"{len(left)} lines became {len(right)}: that is task signal, or chance")
+        raise _None(
+            f"{len(left)} line{'s' if len(left) != 1 else ''} became {len(right)}: that is task signal, or chance"
+        )
     if len(left) > LINES:
         raise _None(f"the output is longer than {LINES} lines")
-    if sorted(left) == sorted(right):
-        raise _None("the same lines in another order: sort them in the command")
+    if (moved := _moved(left, right)) is not None:
+        raise _None(moved)
     found: dict[str, _Found] = {}
     for one, other in zip(left, right, strict=True):
         for span in _spans(one, other) if one != other else ():
@@ -113,6 +116,20 @@ def _rules(recorded: str, observed: str) -> list[_Found]:
     if _applied(rules, once) != once:
         raise _None("no rule leaves alone what it wrote")
     return rules
+
+
+def _moved(left: Sequence[str], right: Sequence[str]) -> str | None:
+    """How lines came in another order; None where it is their text that differs."""
+    pairs = [(one, other) for one, other in zip(left, right, strict=True) if one != other]
+    before, after = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    moved = (before & after).total()
+    if not pairs:
+        return "the lines are the same: nothing but their ends can differ"
+    if moved == len(pairs):
+        return "the same lines came in another order: sort them in the command"
+    if 2 * moved >= len(pairs):
+        return f"{moved} of {len(pairs)} lines that differ only came in another order: sort them in the command"
+    return None
 
 
 def _applied(rules: Sequence[_Found], text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harnesstrain.core.errors import ConfigError
-from harnesstrain.sandbox import scrub
+from harnesstrain.sandbox import scrub, scrub_proof
 from harnesstrain.sandbox.scrub_file import read_rules
 from harnesstrain.sandbox.scrub_proposal import propose
 
@@ -105,3 +105,13 @@ ignores = ["y"]
 """
     with pytest.raises(ConfigError, match="it changes what it wrote: 'xx'"):
         read_rules(written(tmp_path, text))
+
+
+def test_a_pattern_that_takes_for_ever_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrub_proof, "LIMIT", 4.0)
+    endless = GOOD.replace("build-id", "endless").replace("(build id: )[0-9a-f]{8,}", "(build id: )?(a+)+b(x?)")
+    endless = endless.replace('"build id: 0a1b2c3d"', '"build id: aab"').replace("0a1b2c3d", "a" * 60)
+    with pytest.raises(ConfigError) as caught:
+        read_rules(written(tmp_path, GOOD + endless))
+    assert "rule 'endless'" in caught.value.message and "did not come to an end" in caught.value.message
+    assert "\n" not in caught.value.message

@@ -27,8 +27,14 @@ SIGNAL = [
     ("3 passed", "2 passed", "nothing says that it is volatile"),
     ("the answer is 42", "the answer is 43", "nothing says that it is volatile"),
     ("hello world", "hello earth", "task's signal"),
-    ("a\nb\n", "b\na\n", "another order"),
-    ("a\n", "a\nb\n", "1 lines became 2"),
+    ("a\nb\n", "b\na\n", "the same lines came in another order"),
+    ("item 6\nitem 1\nitem 2\n", "item 2\nitem 6\nitem 1\n", "the same lines came in another order"),
+    (
+        "item 6\nitem 1\nitem 2\n1 left",
+        "item 2\nitem 6\nitem 1\n2 left",
+        "3 of 4 lines that differ only came in another",
+    ),
+    ("a\n", "a\nb\n", "1 line became 2"),
     ("pid 12 died", "pid 12 died and more", "reads differently"),
     ("pid 5 \ufffd", "pid 6 \ufffd", "not text"),
 ]
