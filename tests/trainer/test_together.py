@@ -22,7 +22,7 @@ def test_evaluate_epoch_and_report_at_once(project: Make) -> None:
     patches = {"01": "agent/skills/one", "02": "agent/broken/two"}
     made = project(patches=patches)
     made.rules('{"reply": "ok", "duration": 1.0, "delay": 0.05}\n')
-    writers = [("epoch", "--n", "2"), ("evaluate",), ("evaluate",), ("evaluate", "--fresh", "mine")]
+    writers = [("epoch", "--n", "2", "--exhaustive"), ("evaluate",), ("evaluate",), ("evaluate", "--fresh", "mine")]
     running = [made.start(*command, HT_JOBS="2", HT_PROGRESS="plain") for command in writers]
     said = []
     assert running[0].stderr is not None
