@@ -16,7 +16,7 @@ SKILL = r"""
 task=$(sed -n 's/^| \([a-z]*\) | 1 | failed_verification.*/\1/p' /evidence/summary.md | head -1)
 if [ -n "$task" ]; then mkdir -p agent/skills; touch agent/skills/$task; fi
 echo "Learn $task" > $HT_OUT/proposal.md; echo "Predicted: $task" >> $HT_OUT/proposal.md
-(cat /evidence/memo.md; cat /evidence/ledger.md | wc -l) > $HT_OUT/memo.md
+(cat /evidence/memo.md; grep '^- epoch' /evidence/ledger.md | wc -l) > $HT_OUT/memo.md
 """
 pytestmark = [pytest.mark.local, pytest.mark.usefixtures("jailed")]
 
