@@ -20,7 +20,7 @@ from ht_sdk import serve
 
 def solve(ep):
     ep.complete([{"role": "user", "content": f"it is {time.time_ns()}, {ep.task.instruction}"}])
-    if ep.task.instruction.endswith(LEARNED):
+    if ep.task.instruction.split()[-1] in LEARNED:
         ep.run("touch " + ep.task.instruction.split()[-1])
     ep.submit()
 
