@@ -62,9 +62,8 @@ while (($#)); do
 done
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-mkdir -p "$home"
-home=$(cd "$home" && pwd)
-venv=$home/venv box=$home/box
+[[ $home == /* ]] || home=$PWD/$home
+venv=$home/venv box=$home/box python=${PYTHON:-python3}
 
 if [[ $stop == yes ]]; then
   [[ -x $venv/bin/ht && -d $box ]] || fail 6 "nothing was set up in $home"
@@ -86,9 +85,11 @@ check_driver() {
   say "GPU: ${found//$'\n'/; }"
 }
 
-install() {
-  local python=${PYTHON:-python3}
+check_python() {
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail 6 "Python 3.11 or newer is needed"
+}
+
+install() {
   [[ -x $venv/bin/python ]] || "$python" -m venv "$venv"
   if [[ -z $source ]]; then
     source=harnesstrain
@@ -136,6 +137,8 @@ certify() {
 }
 
 check_driver
+check_python
+mkdir -p "$home"
 install
 fetch
 serve

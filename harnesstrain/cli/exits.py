@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from harnesstrain.cli import output
-from harnesstrain.core.errors import HtError
+from harnesstrain.core.errors import AnswerNo, HtError
 
 SIGINT, SIGPIPE, SIGTERM = 130, 141, 143
 
@@ -79,7 +79,7 @@ def report(error: HtError, *, as_json: bool) -> int:
     if as_json:
         output.finish(_jsonable(error.payload()))
     first, _, rest = error.message.partition("\n")
-    output.say(f"error: {first}")
+    output.say(f"{'answer: no, ' if isinstance(error, AnswerNo) else 'error: '}{first}")
     if rest.strip():
         output.say(rest.rstrip())
     if error.hint:

@@ -42,6 +42,11 @@ def say(text: str, quiet: bool = False) -> None:
         sys.stderr.flush()
 
 
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2 files`: a number and what it counts, given as one."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def emit(kind: str, body: Mapping[str, Any] | BaseModel, *, now: bool = False) -> None:
     """The one --json object of this command: the envelope, then every key of `body`.
 

@@ -36,7 +36,7 @@ _NO_ROOM = "the request does not fit the model's context"
 _WORDING = " (maximum context length exceeded)"
 """Clients that do not look at the code recognise an overflow by these words."""
 
-_SHOWN = 300
+_SHOWN = 200
 """Characters of a server's own words that a message quotes."""
 
 
@@ -84,9 +84,17 @@ def status_and_body(error: HtError) -> tuple[int, dict[str, Any]]:
     return status, error_body(error.message, kind="server_error", code=error.kind)
 
 
+def _page(text: str) -> str:
+    """The title of a page that is meant for a browser; anything else as it is."""
+    if not re.match(r"\s*<(?:!doctype\s+html|html|head)\b", text, re.IGNORECASE):
+        return text
+    title = re.search(r"<title[^>]*>([^<]*)<", text, re.IGNORECASE)
+    return f"a web page, '{title.group(1).strip()}'" if title else "a web page"
+
+
 def _said(text: str) -> str:
     """The server's own words on one line, short, without control characters."""
-    said: Any = text
+    said: Any = _page(text)
     try:
         body = json.loads(text)
         inner = body.get("error", body) if isinstance(body, dict) else body
@@ -98,5 +106,5 @@ def _said(text: str) -> str:
         pass
     line = " ".join("".join(c if c.isprintable() else " " for c in str(said)).split())
     if len(line) > _SHOWN:
-        line = line[:_SHOWN] + "…"
+        line = line[: _SHOWN - 1] + "…"
     return line or "no message"

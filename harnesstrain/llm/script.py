@@ -35,7 +35,7 @@ from harnesstrain.core.errors import BadRequest, ConfigError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import LlmRequest
 
-HINT = "`harnesstrain.llm.script` documents the rules file"
+HINT = "docs/guides/rules-file.md describes the rules file"
 
 
 class ScriptedCall(Record):

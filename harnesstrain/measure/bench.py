@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import Prerequisite, TransportFailure
+from harnesstrain.core.errors import LlmFailure, Prerequisite, TransportFailure
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.sandbox import Capabilities
@@ -103,9 +103,12 @@ def _cached(context: Context, model: Model) -> CachedModel:
 
 
 def _answered(model: Model) -> Endpoint:
-    """What the model is.  A server that cannot be reached now is a prerequisite, not noise in a measurement."""
+    """What the model is.  One that cannot be reached now, or speaks another protocol, is a prerequisite, not noise."""
     try:
         return model.endpoint()
     except TransportFailure as failure:
         hint = "start it, or correct HT_LLM_URL; `ht serve-llm --detach` serves one here"
+        raise Prerequisite(failure.message, hint=hint) from failure
+    except LlmFailure as failure:
+        hint = failure.hint or "HT_LLM_URL is to name an OpenAI-compatible endpoint; it ends in /v1"
         raise Prerequisite(failure.message, hint=hint) from failure

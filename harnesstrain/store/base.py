@@ -7,6 +7,9 @@ from typing import Any
 
 from harnesstrain.core.records.base import Record
 
+AGAIN = "`ht evaluate --fresh again` measures it once more, from the cache"
+"""What can be done about a trace that is lost."""
+
 
 class Found(Record):
     """What an id prefix stands for."""

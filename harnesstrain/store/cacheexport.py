@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harnesstrain.core.errors import Prerequisite
+from harnesstrain.core.errors import UsageError
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply
 from harnesstrain.store import files
@@ -83,10 +83,11 @@ class _Stored(NamedTuple):
 def export(caches: Caches, folder: Path) -> list[Exported]:
     """Write `llm.parquet`, `step.parquet` and `verify.parquet` into `folder`; files of these names are replaced.
 
-    Entries of older epochs are included, broken ones are left out and counted.  Raises Prerequisite, StoreCorrupt.
+    Entries of older epochs are included, broken ones are left out and counted.  Raises UsageError (not a folder),
+    Prerequisite, StoreCorrupt.
     """
     if folder.exists() and not folder.is_dir():
-        raise Prerequisite(f"{folder} is not a folder", hint="name a folder to write into")
+        raise UsageError(f"{folder} is not a folder", hint="name a folder to write into")
     caches.pending.flush()
     return [
         _write(caches.file, caches.llm, _LLM, _reply_fields, folder),

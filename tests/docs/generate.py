@@ -13,7 +13,7 @@ GROUPS = {
     "model": ("pull", "list", "verify"),
     "tasks": ("list", "check", "oracle", "pull", "prebuild", "grade-log"),
     "harness": ("check",),
-    "cache": ("stats", "gc", "bump", "export"),
+    "cache": ("stats", "gc", "states", "bump", "export"),
     "db": ("check", "upgrade"),
     "import": ("harbor",),
 }

@@ -24,6 +24,7 @@ from harnesstrain.core.errors import (
 )
 from harnesstrain.core.records.llm import LlmRequest, Sampling, ToolCall, Usage
 from harnesstrain.llm.client import OpenAIModel
+from harnesstrain.llm.faults import failure
 from harnesstrain.llm.transport import Patience, _Again, _pause
 from tests.llm.badserver import GOOD, Act, bad_server, breaks_off, hangs_up, raw, says, silent, trickles
 
@@ -410,3 +411,11 @@ def test_many_threads_share_one_client() -> None:
         model.close()
     assert replies == ["fine"] * 16
     assert [request.path for request in server.seen].count("/v1/models") == 1
+
+
+def test_a_page_for_a_browser_is_not_quoted_whole() -> None:
+    page = "<!doctype html><html><head><title>Gone fishing</title></head><body>" + "<p>\x1b[1mx</p>" * 300
+    assert failure(404, page).message.endswith("a web page, 'Gone fishing'")
+    assert failure(418, "<html>").message.endswith("a web page")
+    told = failure(400, "a\x00b\n" + "long " * 100).message
+    assert len(told) < 250 and told.isprintable() and told.endswith("…")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harnesstrain.core.errors import Prerequisite, UsageError
+from harnesstrain.core.errors import UsageError
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply, ToolCall, Usage
 from harnesstrain.core.records.sandbox import Grade, RunResult
@@ -178,7 +178,7 @@ def test_an_export_replaces_its_files_and_refuses_what_is_no_folder(store: Store
         store.cache_export(tmp_path / "out")
         assert pq.read_metadata(tmp_path / "out" / "llm.parquet").num_rows == number + 1
     assert pq.read_table(tmp_path / "out" / "step.parquet").num_rows == 0
-    with pytest.raises(Prerequisite, match="not a folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         store.cache_export(tmp_path / "out" / "llm.parquet")
 
 

@@ -71,7 +71,8 @@ def bump(
 ) -> None:
     """Raise a cache's epoch: what it holds is used no more, and goes at the next `ht cache gc`.
 
-    For when something changed that no key can know, such as a service that tasks talk to.
+    For when something changed that no key can know, such as a service that tasks talk to.  States that sandboxes keep
+    of earlier steps stay, for all projects; `ht cache states --max-mb 0` removes them.
     """
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
@@ -85,6 +86,8 @@ def bump(
     for one in raised:
         line = f"{one.name}: epoch {one.epoch}, {one.outdated} entries out of reach"
         output.data(line) if dry_run else output.say(line)
+    if any(one.name == "step" for one in raised):
+        output.say("kept states of sandboxes stay: `ht cache states --max-mb 0` removes those of all projects")
 
 
 @app.command("export")

@@ -74,7 +74,8 @@ def command(
             criterion=criterion,
         )
         if "@" in names and (changed := context.repo.dirty()):
-            output.say(f"note: {len(changed)} uncommitted files are not measured: {', '.join(changed[:3])}")
+            what = output.counted(len(changed), "uncommitted file")
+            output.say(f"note: {what} {'is' if len(changed) == 1 else 'are'} not measured: {', '.join(changed[:3])}")
         results: list[Evaluated | Estimate] = []
         try:
             for version in versions:

@@ -21,5 +21,15 @@ def command(exit_code: opt.ExitCode = False, config: opt.Config = None, json: op
     if not findings:
         output.say("nothing wrong")
     elif exit_code:
-        msg = f"{len(findings)} findings"
-        raise AnswerNo(msg, hint="`ht gc` removes orphans")
+        msg = output.counted(len(findings), "finding")
+        raise AnswerNo(msg, hint=_hint({finding.kind for finding in findings}))
+
+
+def _hint(kinds: set[str]) -> str:
+    """The way out of what was found, the worst first."""
+    ways = {
+        "missing": "`ht evaluate --fresh again` measures missing traces once more, from the cache",
+        "orphan": "`ht gc` removes orphans",
+    }
+    found = [way for kind, way in ways.items() if kind in kinds]
+    return "; ".join(found) or "restore the newest copy of .ht (`*.bak` in it, or your backup)"

@@ -44,4 +44,5 @@ def command(
             doubt = doubt_of(context, verdict)
             raise Unmeasurable(doubt.message, hint=doubt.hint)
         if exit_code and not verdict.selected:
-            raise AnswerNo(verdict.sentence)
+            msg = f"the candidate is not selected: {verdict.sentence}"
+            raise AnswerNo(msg)

@@ -41,7 +41,9 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
             },
         )
         return
-    output.data(f"baseline  {branch} at {head[:8]}" + (f", {len(changed)} files changed" if changed else ""))
+    output.data(
+        f"baseline  {branch} at {head[:8]}" + (f", {output.counted(len(changed), 'file')} changed" if changed else "")
+    )
     for line in status_lines(facts):
         output.data(line)
     for holder in holders:
