@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,6 +20,9 @@ _LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_le
 """Names under which servers publish the context length."""
 
 _DEFAULT_RUNNING = 8
+
+PROBE = 5.0
+"""Seconds for the question whether there is a route for completions at all."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def discover(
     body: Mapping[str, Any],
 ) -> Discovery:
     """Ask GET /models.  Raises UsageError (which model? which context length?) or LlmFailure."""
-    entry = _entry(_listed(transport, patience, known=bool(model and context_length)), model)
+    entry = _entry(_listed(transport, patience, known=model if context_length else None), model)
     published = entry.get(OWN_FIELD)
     if published is not None:
         return Discovery(_published(published, max_running, body), own=True)
@@ -64,18 +67,37 @@ def discover(
     return Discovery(endpoint, own=False)
 
 
-def _listed(transport: Transport, patience: Patience, *, known: bool) -> list[Mapping[str, Any]] | None:
-    """Entries of GET /models; None where the server has no such route and we can do without."""
+def _listed(transport: Transport, patience: Patience, *, known: str | None) -> list[Mapping[str, Any]] | None:
+    """Entries of GET /models; None where the server has no such route and we can do without: the model is known."""
     try:
         listing = transport.get("/models", patience=patience).body
     except BadRequest as error:
         if known and error.extra.get("status") in (404, 405):
+            _require_chat(transport, patience, known)
             return None
         raise
     data = listing.get("data") if isinstance(listing, dict) else None
     if not isinstance(data, list) or not all(isinstance(item, dict) and "id" in item for item in data):
         raise LlmFailure("the endpoint's list of models cannot be read", hint="check that the URL ends in /v1")
     return data
+
+
+def _require_chat(transport: Transport, patience: Patience, model: str) -> None:
+    """Raise LlmFailure where there is no route for completions, or no key for it.  No message, no cost."""
+    try:
+        transport.post(
+            "/chat/completions",
+            {"model": model, "messages": [], "max_tokens": 1},
+            patience=replace(patience, deadline=min(patience.deadline, PROBE), garbled=1),
+        )
+    except BadRequest as error:
+        if error.extra.get("status") in (401, 403):
+            raise
+        if error.extra.get("status") in (404, 405, 501):
+            message = f"{transport.url} is no OpenAI-compatible endpoint: {error.message}"
+            raise LlmFailure(message, hint="check the URL (it ends in /v1) and the model name") from None
+    except LlmFailure:
+        return  # trouble of the moment, or an answer to an odd question: the first real request tells
 
 
 def _entry(listed: list[Mapping[str, Any]] | None, model: str | None) -> Mapping[str, Any]:

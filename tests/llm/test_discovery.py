@@ -122,6 +122,16 @@ def test_a_server_without_the_route_can_be_described() -> None:
     assert endpoint_of(MODELS, routes, model="m", context_length=5).model == "m"
     with pytest.raises(LlmFailure):
         endpoint_of(MODELS, routes)
+    for status in (400, 500, 200):
+        chat = {"/v1/chat/completions": says({"odd": "no messages"}, status)}
+        assert endpoint_of(MODELS, routes | chat, model="m", context_length=5).model == "m"
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, "no OpenAI-compat"), (405, "no OpenAI-compat"), (401, "API key")])
+def test_a_server_without_any_route_is_no_endpoint(status: int, said: str) -> None:
+    routes = {"/v1/models": says({}, 404), "/v1/chat/completions": says({}, status)}
+    with pytest.raises(LlmFailure, match=said):
+        endpoint_of(MODELS, routes, model="m", context_length=5)
 
 
 @pytest.mark.parametrize("models", [None, [], {"data": "x"}, {"data": [{}]}, {"data": [1]}, {"data": []}])
