@@ -131,6 +131,6 @@ def _alike(run: Run) -> tuple[object, ...]:
 def _missing(context: Context, commit: str, fixed: Run) -> NotFound:
     from harnesstrain.measure.regimes import resume
 
-    msg = f"{commit[:8]} was not measured as run {fixed.id[:8]} was ({fixed.place})"
+    msg = f"{commit[:8]} was not measured on {fixed.panel_name} as run {fixed.id[:8]} was ({fixed.place})"
     wanted = fixed.model_copy(update={"commit": commit, "salt": ""})
     return NotFound(msg, hint=f"`{resume(context, wanted)}`")
