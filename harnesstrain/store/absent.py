@@ -69,7 +69,7 @@ def _renewed(path: Path) -> Caches:
         why = error.message
     aside = _put_aside(path)
     made = Caches(path)
-    log.warning("the cache is made anew, the old one is %s: %s", aside, why)
+    log.warning("the cache is made anew, the old one is %s beside it: %s", aside.name, why)
     return made
 
 

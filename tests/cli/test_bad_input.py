@@ -135,16 +135,16 @@ def test_a_store_that_is_none(project: Make) -> None:
     assert "hint: " in ran.err
 
 
-def test_a_cache_that_is_none_can_be_deleted(project: Make) -> None:
+def test_a_cache_that_is_none_is_put_aside(project: Make) -> None:
     made = project()
     run = made.ht("evaluate").out
     cache = made.root / ".ht" / "cache.db"
     cache.write_bytes(b"garbage" * 5000)
-    refused(made.ht("evaluate"), 1, "file is not a database", "delete ")
-    cache.unlink()
+    refused(made.ht("cache", "stats"), 1, "file is not a database", "delete ")
     ran = made.ht("evaluate", "--fresh", "again")
     assert ran.code == 0, ran.err
     assert ran.out != run
+    assert "made anew, the old one is cache.db.damaged" in ran.err
     with made.store() as store:
         one, two = (sorted(r.measurement for r in store.rollouts(run.id)) for run in store.runs())
         assert one == two
@@ -262,7 +262,7 @@ def test_a_dirty_worktree_is_said_measured_without_and_left_alone(project: Make)
     edited(made, "agent/main.py", "def solve", "def solve_not")
     ran = made.ht("evaluate")
     assert ran.code == 0
-    assert "note: 1 uncommitted files are not measured: agent/main.py" in ran.err
+    assert "note: 1 uncommitted file is not measured: agent/main.py" in ran.err
     assert "1 of 3 solved" in ran.err
     loop = made.ht("epoch")
     assert loop.code == 0, loop.err
