@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harnesstrain.cli import output
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import AnswerNo, HtError, Prerequisite, Unsupported
+from harnesstrain.core.errors import AnswerNo, HtError, Prerequisite, Unsupported, UsageError
 from harnesstrain.core.records.task import Task
 from harnesstrain.core.settings import Settings
 from harnesstrain.measure.sandboxes import open_for
@@ -21,12 +21,20 @@ KINDS = ("local", "docker")
 WIDE = 12
 
 
+def panel_of(given: str | None, settings: Settings) -> str:
+    """The panel that an argument names; without one, that of the settings.  Raises UsageError for an empty one."""
+    if given is not None and not given.strip():
+        hint = f"leave it out for '{settings.panel.chosen}', or name one"
+        raise UsageError("the panel's name is empty", hint=hint)
+    return given or settings.panel.chosen
+
+
 def run_check(
     panel: str | None, *, config: Path | None, given: list[str] | None, as_json: bool, exit_code: bool
 ) -> None:
     """Run it, print a table.  Raises AnswerNo when a task cannot be measured and `exit_code` is asked for."""
     settings = settings_for(config=config, given=given)
-    loaded = load_panel(panel or settings.panel.chosen, settings.root)
+    loaded = load_panel(panel_of(panel, settings), settings.root)
     columns = {kind: _asked(kind, settings, loaded) for kind in KINDS}
     checked = check_loaded(asked(settings, loaded))
     tasks = [task.model_copy(update={"runs": _runs(task, loaded, columns)}) for task in checked.tasks]
@@ -38,7 +46,7 @@ def run_check(
             if isinstance(found, str):
                 output.say(f"note: no sandbox of kind '{kind}' can be had here: {found}")
     bad = [task.name for task in tasks if task.status != "ok"]
-    output.say(f"{len(tasks) - len(bad)} of {len(tasks)} tasks can be measured")
+    output.say(f"{len(tasks) - len(bad)} of {output.counted(len(tasks), 'task')} can be measured")
     if bad and exit_code:
         msg = f"cannot be measured: {', '.join(bad)}"
         raise AnswerNo(msg)
@@ -112,7 +120,9 @@ def _print(tasks: list[TaskCheck]) -> None:
         for note in task.notes:
             output.say(f"note: {task.name}: {note}")
         if task.hint:
-            output.say(f"hint: {task.name}: {task.hint}")
+            output.say(
+                f"hint: {task.name}: {task.hint}{', when you run the others' if '--exclude' in task.hint else ''}"
+            )
 
 
 def _cell(against: tuple[str, ...] | None) -> str:

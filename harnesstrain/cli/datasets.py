@@ -37,7 +37,9 @@ from harnesstrain.taskset.pull import (
 )
 from harnesstrain.taskset.source import TASKS, Source
 
-_AT = re.compile(r"(.+)@([0-9a-f]{40})")
+_AT = re.compile(r"((?:\w+://[^/]*/|[^/:@]+@[^/:]+:)\S*[^/])@([^/@:]*)")
+"""An address and what stands after its last @."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _ROWS = (".jsonl", ".parquet")
 
 
@@ -101,20 +103,22 @@ def run_pull(spec: PullSpec, *, as_json: bool) -> None:
 
 def request_of(spec: PullSpec) -> Request:
     """What the command's words ask for.  Raises NotFound, UsageError, ConfigError."""
+    if not spec.what.strip():
+        raise UsageError("there is nothing to pull", hint="name a panel, a directory, an archive or an address")
     root = settings_for(config=spec.config).root
     panel = find_panel_file(spec.what, root)
     if panel is not None:
         return _of_panel(spec, panel)
     if spec.origin is not None:
         raise _unknown(spec.what, root, "--from belongs to a panel; ")
-    address = _AT.fullmatch(spec.what) or _AT.fullmatch(f"{spec.what}@{'0' * 40}")
-    assert address is not None
-    commit = None if address[2] == "0" * 40 else address[2]
-    place = address[1] if is_address(address[1]) else spec.what
-    if not is_address(place):
-        if not Path(place).exists():
-            raise _unknown(spec.what, root)
-        place, commit = str(Path(place).resolve()), None
+    place, commit = spec.what, None
+    if is_address(spec.what):
+        if (address := _AT.fullmatch(spec.what)) is not None:
+            place, commit = address[1], _commit(address[2])
+    elif Path(place).exists():
+        place = str(Path(place).resolve())
+    else:
+        raise _unknown(spec.what, root)
     name = spec.name or re.sub(r"\.(git|zip|jsonl|parquet|tar(\.\w+)?|tgz)$", "", place.rstrip("/").rpartition("/")[2])
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"'{name}' is no name of a data set", hint="give one: --name NAME")
@@ -141,6 +145,15 @@ def _of_panel(spec: PullSpec, panel: PanelFile) -> Request:
         path=source.path if spec.path is None else spec.path,
         commit=source.commit,
     )
+
+
+def _commit(text: str) -> str:
+    """The commit that stands after an address.  Raises UsageError."""
+    commit = text.lower()
+    if not _COMMIT.fullmatch(commit) or not int(commit, 16):
+        hint = "`git ls-remote URL` shows them; without @COMMIT it is the newest"
+        raise UsageError(f"'{text}' is no commit: COMMIT must be 40 hex digits", hint=hint)
+    return commit
 
 
 def _unknown(what: str, root: Path, why: str = "") -> NotFound:
@@ -243,13 +256,13 @@ def sizes(tasks: int | None, size: int | None, source: Source | None) -> str:
     """How much it is, for people."""
     disk = f"{size / 1e6:.1f} MB on disk" if size is not None else "size known once it is fetched"
     images = (source.images if source else None) or "known once they are built: `ht tasks prebuild -n`"
-    return f"{tasks if tasks is not None else 'all'} tasks, {disk}; images: {images}"
+    return f"{output.counted(tasks, 'task') if tasks is not None else 'all tasks'}, {disk}; images: {images}"
 
 
 def summary(manifest: Manifest) -> str:
     """A data set in one line."""
     at = f" at {manifest.commit[:12]}" if manifest.commit else ""
-    return f"{manifest.name}: {len(manifest.tasks)} tasks from {manifest.origin}{at}, digest {manifest.digest[:12]}…"
+    return f"{manifest.name}: {output.counted(len(manifest.tasks), 'task')} from {manifest.origin}{at}, digest {manifest.digest[:12]}…"
 
 
 def tell(folder: Path, manifest: Manifest, *, as_json: bool) -> None:

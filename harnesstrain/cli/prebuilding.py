@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from harnesstrain.cli import exits, output
+from harnesstrain.cli.checking import panel_of
 from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import HtError, Incomplete, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
@@ -50,9 +51,10 @@ def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
     """Do it, a line an environment.  Raises Unmeasurable when one cannot be built, Incomplete when it was stopped."""
     settings = settings_for(config=spec.config, given=list(spec.given))
     split = None if spec.split == "all" else spec.split
-    loaded = load_panel(spec.panel or settings.panel.chosen, settings.root)
+    named = panel_of(spec.panel, settings)
+    loaded = load_panel(named, settings.root)
     chosen = loaded.select(split, spec.include, spec.exclude)
-    panel = find_panel_file((spec.panel or settings.panel.chosen).partition(":")[0], settings.root)
+    panel = find_panel_file(named.partition(":")[0], settings.root)
     if panel is not None and panel.published is not None and panel.published.images:
         output.say(f"images of the whole panel: {panel.published.images}")
     exits.STOP.drains = True

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harnesstrain.cli import exits, output
+from harnesstrain.cli.checking import panel_of
 from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
@@ -51,7 +52,7 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     """Run it, print a line a task.  Raises Unmeasurable when a task could not be graded."""
     settings = settings_for(config=spec.config, given=list(spec.given))
     split = None if spec.split == "all" else spec.split
-    loaded = load_panel(spec.panel or settings.panel.chosen, settings.root).select(split, spec.include, spec.exclude)
+    loaded = load_panel(panel_of(spec.panel, settings), settings.root).select(split, spec.include, spec.exclude)
     exits.STOP.drains = True
     host = allowed(settings.sandbox.verifier_env, os.environ)
     sandbox = open_for(settings)

@@ -79,8 +79,8 @@ def fetch(address: str, commit: str | None, cache: Path) -> Snapshot:
     """
     if not is_address(address):
         raise UsageError(f"'{address}' is no address of a repository", hint="https://…, ssh://…, file://… or git@…")
-    if commit is not None and not _COMMIT.fullmatch(commit):
-        raise UsageError(f"'{commit}' is no commit", hint="give all 40 digits")
+    if commit is not None and (not _COMMIT.fullmatch(commit) or not int(commit, 16)):
+        raise UsageError(f"'{commit}' is no commit", hint="give all 40 hex digits of one")
     git = _repository(cache / digest(["fetched", address])[:24])
     if commit is not None and _has(git, commit):
         return Snapshot(git, commit)

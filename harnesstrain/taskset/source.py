@@ -82,8 +82,8 @@ def parse_source(document: Document) -> Source | None:
     repository, commit, path = text("repository"), text("commit"), text("path", "")
     if not repository:
         document.wrong("[source] has no repository", ("source",), 'write repository = "https://…"')
-    if not commit or not _COMMIT.fullmatch(commit):
-        document.wrong("source.commit must be 40 hexadecimal digits", ("source", "commit"))
+    if not commit or not _COMMIT.fullmatch(commit) or not int(commit, 16):
+        document.wrong("source.commit must be 40 hexadecimal digits, of a commit", ("source", "commit"))
     if path.startswith("/") or ".." in path.split("/"):
         document.wrong("source.path lies outside the repository", ("source", "path"))
     form, pinned, size = text("format", FORMATS[0]), text("digest"), table.get("bytes")

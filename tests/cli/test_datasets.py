@@ -165,3 +165,24 @@ def test_environments_that_cannot_be_built_are_named(made: Project) -> None:
         "three": "unsupported",
     }
     assert "cannot be built: two" in ran.err
+
+
+def test_an_empty_argument_is_no_panel(made: Project) -> None:
+    for command in ("pull", "list", "check", "oracle", "prebuild"):
+        for empty in ("", " "):
+            ran = made.ht("tasks", command, empty)
+            assert (ran.code, ran.out) == (2, ""), command
+            assert ran.err.startswith("error: ") and "hint: " in ran.err
+
+
+@pytest.mark.parametrize("commit", ["main", "0123abc", "", "0" * 40])
+def test_what_follows_an_address_is_a_whole_commit(made: Project, commit: str) -> None:
+    ran = made.ht("tasks", "pull", f"file://{made.root}@{commit}", "--name", "mine")
+    assert (ran.code, ran.out) == (2, "")
+    assert "COMMIT must be 40 hex digits" in ran.err
+
+
+def test_a_split_that_is_not_there_is_the_same_error_everywhere(made: Project) -> None:
+    said = {made.ht("tasks", command, "tasks", "--split", "nope").err for command in ("list", "oracle", "prebuild")}
+    assert said == {"error: no split 'nope'\nhint: a panel has train, holdout, sealed\n"}
+    assert len(made.ht("tasks", "list", "tasks", "--split", "all").lines) == 3

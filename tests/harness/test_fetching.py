@@ -86,3 +86,8 @@ def test_what_is_one(text: str) -> None:
 def test_a_short_commit_is_asked_for_whole(published: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no commit"):
         fetch(f"file://{published}", "abc123", tmp_path)
+
+
+def test_no_commit_has_the_number_zero(published: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no commit"):
+        fetch(f"file://{published}", "0" * 40, tmp_path / "cache")

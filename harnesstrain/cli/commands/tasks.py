@@ -23,13 +23,16 @@ def list_tasks(
 ) -> None:
     """The tasks of a panel: name, split, difficulty, digest."""
     from harnesstrain.cli import output
+    from harnesstrain.cli.checking import panel_of
     from harnesstrain.cli.session import settings_for
     from harnesstrain.cli.tables import columns
-    from harnesstrain.taskset import check_panel
+    from harnesstrain.taskset import check_loaded, load_panel
 
     settings = settings_for(config=config)
-    checked = check_panel(panel or settings.panel.chosen, settings.root)
-    tasks = [task for task in checked.tasks if split in (None, "all", task.split)]
+    loaded = load_panel(panel_of(panel, settings), settings.root)
+    chosen = {place.task for place in loaded.select(None if split == "all" else split).places}
+    checked = check_loaded(loaded)
+    tasks = [task for task in checked.tasks if task.name in chosen]
     if json:
         output.emit_list("tasks", tasks, panel=checked.name, digest=checked.digest)
         return
