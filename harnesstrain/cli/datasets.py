@@ -15,7 +15,7 @@ from pathlib import Path
 from harnesstrain.cli import output
 from harnesstrain.cli.grading import load_rows
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import NotFound, UsageError
+from harnesstrain.core.errors import ConfigError, NotFound, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.harness.fetching import Snapshot, fetch, is_address
 from harnesstrain.taskset import panel_names
@@ -28,8 +28,11 @@ from harnesstrain.taskset.pull import (
     Manifest,
     Shelf,
     Wanted,
+    all_rows,
+    changed,
     find_tasks,
     here,
+    inside,
     is_archive,
     lay_rows,
     rows_in,
@@ -68,6 +71,8 @@ class Request:
     source: Source | None = None
     """What the panel file says."""
     path: str = ""
+    only: bool = False
+    """Whether the path was asked for, so that the tasks of no other are taken."""
     commit: str | None = None
 
     @property
@@ -91,14 +96,33 @@ def run_pull(spec: PullSpec, *, as_json: bool) -> None:
     request = request_of(spec)
     placed = request.source.folder(request.name) if request.source else None
     manifest = here(placed) if placed is not None and not spec.force else None
-    pinned = request.source.digest if request.source else None
-    if placed is not None and manifest is not None and pinned in (None, manifest.digest):
+    why = why_again(request, placed, manifest) if placed is not None and manifest is not None else None
+    if why is not None:
+        output.say(f"what is here is not used: {why}")
+    if placed is not None and manifest is not None and why is None:
         output.say(f"here already: {summary(manifest)}")
+        tell_trust(request, manifest)
         tell(placed, manifest, as_json=as_json)
     elif spec.dry_run:
         plan(request, as_json=as_json)
     else:
         bring(request, as_json=as_json)
+
+
+def why_again(request: Request, placed: Path, manifest: Manifest) -> str | None:
+    """Why a data set that is here is not the one asked for; None: it is."""
+    pinned = request.source.digest if request.source else None
+    if pinned not in (None, manifest.digest):
+        return f"its digest is {manifest.digest[:12]}…, and the panel file names {(pinned or '')[:12]}…"
+    return changed(placed, manifest, request.names)
+
+
+def tell_trust(request: Request, manifest: Manifest) -> None:
+    """Say when nothing pins what is used."""
+    if request.source is None or request.source.digest is not None:
+        return
+    if manifest.commit != request.source.commit:
+        output.say(f"note: from {manifest.origin}, on trust: the panel file pins no digest to check a copy by")
 
 
 def request_of(spec: PullSpec) -> Request:
@@ -122,7 +146,8 @@ def request_of(spec: PullSpec) -> Request:
     name = spec.name or re.sub(r"\.(git|zip|jsonl|parquet|tar(\.\w+)?|tgz)$", "", place.rstrip("/").rpartition("/")[2])
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"'{name}' is no name of a data set", hint="give one: --name NAME")
-    return Request(name=name, place=place, path=spec.path or "", commit=commit)
+    path = _path(spec, place)
+    return Request(name=name, place=place, path=path, only=bool(path), commit=commit)
 
 
 def _of_panel(spec: PullSpec, panel: PanelFile) -> Request:
@@ -142,9 +167,22 @@ def _of_panel(spec: PullSpec, panel: PanelFile) -> Request:
         place=place,
         names=panel.names,
         source=source,
-        path=source.path if spec.path is None else spec.path,
+        path=source.path if spec.path is None else _path(spec, place),
+        only=bool(spec.path and _path(spec, place)),
         commit=source.commit,
     )
+
+
+def _path(spec: PullSpec, place: str) -> str:
+    """Where below the place the tasks lie, as asked for.  Raises UsageError."""
+    if spec.path in (None, "", ".", "./"):
+        return ""
+    clean = inside(spec.path or "")
+    if clean is None:
+        raise UsageError(f"--path {spec.path} lies outside of {place}", hint="name a folder in it, without ..")
+    if place.endswith(_ROWS):
+        raise UsageError(f"--path names a folder, and {place} is a file of rows", hint="leave it out")
+    return clean
 
 
 def _commit(text: str) -> str:
@@ -166,8 +204,13 @@ def plan(request: Request, *, as_json: bool) -> None:
     """Say what would be brought; fetches and writes nothing."""
     tasks, size = len(request.names) or None, request.source.bytes if request.source else None
     if Path(request.place).is_dir() and not request.rows:
-        found = find_tasks(Path(request.place), request.path, request.names)
-        tasks, size = len(found.names), found.bytes
+        top = Path(request.place, request.path)
+        if request.source is None and top.is_dir() and all_rows(top):
+            tasks = len(rows_in(Path(request.place), request.path, only=True))
+        else:
+            found = find_tasks(Path(request.place), request.path, request.names, only=request.only)
+            tasks, size = len(found.names), found.bytes
+            tell_left_out(found, request)
     elif Path(request.place).is_file():
         size = Path(request.place).stat().st_size
     body = {
@@ -191,14 +234,26 @@ def bring(request: Request, *, as_json: bool) -> None:
     shelf = Shelf()
     if request.source is not None and request.source.bytes:
         shelf.need(2 * request.source.bytes)
-    with shelf.workplace() as part, _origin(request, part, shelf) as (found, commit):
+    with shelf.workplace() as part, _named(part, request), _origin(request, part, shelf) as (found, commit):
         output.say(f"{request.name}: {sizes(len(found.names), found.bytes, request.source)}")
+        tell_left_out(found, request)
         shelf.need(found.bytes)
         placed = shelf.put(part, found, request.wanted(commit))
     output.say(f"pulled {summary(placed.manifest)}")
-    if request.source is not None and request.source.digest is None:
-        output.say("note: the panel file pins no digest; the commit pins the files, a copy is taken on trust")
+    tell_trust(request, placed.manifest)
     tell(placed.folder, placed.manifest, as_json=as_json)
+
+
+@contextmanager
+def _named(part: Path, request: Request) -> Iterator[None]:
+    """Errors name the place that was asked for, and not a copy of it that is gone when they are read."""
+    try:
+        yield
+    except ConfigError as error:
+        message = error.message
+        for copy in ("fetched", "unpacked", "rows", f"made/{TASKS}"):
+            message = message.replace(str(part / copy), request.place.rstrip("/"))
+        raise ConfigError(message, hint=error.hint, **error.extra) from None
 
 
 @contextmanager
@@ -227,8 +282,23 @@ def _origin(request: Request, part: Path, shelf: Shelf) -> Iterator[tuple[Found,
 
 def _found(request: Request, root: Path, part: Path) -> Found:
     if request.rows:
-        return lay_rows(rows_in(root, request.path), request.names, part / "rows", request.place)
-    return find_tasks(root, request.path, request.names)
+        rows = rows_in(root, request.path, only=request.only)
+        return lay_rows(rows, request.names, part / "rows", request.place)
+    top = root / request.path
+    if request.source is None and top.is_dir() and all_rows(top):
+        return lay_rows(rows_in(root, request.path, only=True), (), part / "rows", request.place)
+    return find_tasks(root, request.path, request.names, only=request.only)
+
+
+def tell_left_out(found: Found, request: Request) -> None:
+    """Say which tasks of the tree are not taken, and how to get them."""
+    if found.left_out:
+        shown = ", ".join(found.left_out[:5]) + (" …" if len(found.left_out) > 5 else "")
+        left = output.counted(len(found.left_out), "task")
+        output.say(f"note: {left} left out: {shown}; a data set is the tasks of one folder, or rows alone")
+        place = f"{request.place}@{request.commit}" if request.commit else request.place
+        if folder := next((above for one in found.left_out if (above := one.rpartition("/")[0])), ""):
+            output.say(f"hint: `ht tasks pull {place} --path {folder} --name NAME` brings those of another folder")
 
 
 def _export(snapshot: Snapshot, request: Request, target: Path, shelf: Shelf) -> None:
@@ -262,7 +332,8 @@ def sizes(tasks: int | None, size: int | None, source: Source | None) -> str:
 def summary(manifest: Manifest) -> str:
     """A data set in one line."""
     at = f" at {manifest.commit[:12]}" if manifest.commit else ""
-    return f"{manifest.name}: {output.counted(len(manifest.tasks), 'task')} from {manifest.origin}{at}, digest {manifest.digest[:12]}…"
+    tasks = output.counted(len(manifest.tasks), "task")
+    return f"{manifest.name}: {tasks} from {manifest.origin}{at}, digest {manifest.digest[:12]}…"
 
 
 def tell(folder: Path, manifest: Manifest, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from harnesstrain.core.resources import shipped
 from harnesstrain.taskset.base import SPLITS, Inspected, inspect_task, recognise, unsupported
 from harnesstrain.taskset.document import Document, read
 from harnesstrain.taskset.panelfile import PanelFile, Place, match, narrowed, parse, places
-from harnesstrain.taskset.source import TASKS
+from harnesstrain.taskset.source import TASKS, Source
 
 FOLDER = "tasksets"
 """Where panel files are looked for, below the working directory and among the shipped files."""
@@ -141,11 +141,7 @@ def _from_file(path: Path, subset: str | None) -> LoadedPanel:
 def _source(document: Document, panel: PanelFile) -> Path:
     """The directory of the tasks."""
     if panel.published is not None:
-        source = panel.published.folder(panel.name) / TASKS
-        if not source.is_dir():
-            hint = f"`ht tasks pull {panel.name}` brings them from {panel.published.repository}"
-            raise Prerequisite(f"the {len(panel.names)} tasks of panel '{panel.name}' were not pulled yet", hint=hint)
-        return source
+        return _pulled(panel, panel.published)
     source = document.path.parent / panel.source
     if not source.is_dir() and "/" not in panel.source:
         source = shipped(FOLDER) / panel.source
@@ -153,6 +149,24 @@ def _source(document: Document, panel: PanelFile) -> Path:
         hint = "source is a directory of tasks, relative to the panel file"
         document.wrong(f"there is no directory '{panel.source}'", ("panel", "source"), hint)
     return source
+
+
+def _pulled(panel: PanelFile, published: Source) -> Path:
+    """The directory of tasks that were pulled, with the digest that the panel file names, if it names one."""
+    from harnesstrain.taskset.pull.shelf import here
+
+    folder = published.folder(panel.name)
+    tasks = f"the {len(panel.names)} tasks of panel '{panel.name}'"
+    if not (folder / TASKS).is_dir():
+        hint = f"`ht tasks pull {panel.name}` brings them from {published.repository}"
+        raise Prerequisite(f"{tasks} were not pulled yet", hint=hint)
+    manifest = here(folder)
+    if published.digest is not None and (manifest is None or manifest.digest != published.digest):
+        found = f"{manifest.digest[:12]}…" if manifest is not None else "unknown"
+        msg = f"{tasks} were not pulled with the digest that its file names: it is {found}"
+        hint = f"{published.digest[:12]}… is expected: `ht tasks pull {panel.name} --force`"
+        raise Prerequisite(msg, hint=hint)
+    return folder / TASKS
 
 
 def _from_directory(path: Path) -> LoadedPanel:

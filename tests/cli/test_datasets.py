@@ -186,3 +186,104 @@ def test_a_split_that_is_not_there_is_the_same_error_everywhere(made: Project) -
     said = {made.ht("tasks", command, "tasks", "--split", "nope").err for command in ("list", "oracle", "prebuild")}
     assert said == {"error: no split 'nope'\nhint: a panel has train, holdout, sealed\n"}
     assert len(made.ht("tasks", "list", "tasks", "--split", "all").lines) == 3
+
+
+def copies(made: Project, *places: str) -> None:
+    """Copies of one task, at paths in the project."""
+    for place in places:
+        shutil.copytree(made.root / "tasks/one", made.root / place)
+
+
+@pytest.mark.parametrize(
+    ("places", "taken", "left"),
+    [
+        (("nest/a/x", "nest/b/x"), ["x"], "1 task left out: b/x;"),
+        (("nest/y", "nest/z/x"), ["y"], "1 task left out: z/x;"),
+        (("nest/a/b/c/d/e/x",), ["x"], None),
+    ],
+)
+def test_no_task_is_left_out_silently(made: Project, places: tuple[str, ...], taken: list[str], left: str) -> None:
+    copies(made, *places)
+    pulled = made.ht("tasks", "pull", "nest")
+    assert pulled.code == 0, pulled.err
+    assert sorted(path.name for path in Path(pulled.out.strip()).iterdir()) == taken
+    assert (f"note: {left}" in pulled.err) if left else ("left out" not in pulled.err)
+    if left:
+        assert f"note: {left}" in made.ht("tasks", "pull", "nest", "-n").err
+        other = made.ht("tasks", "pull", "nest", "--path", left.split()[-1].partition("/")[0], "--name", "other")
+        assert other.code == 0 and "left out" not in other.err
+
+
+def test_rows_in_either_place_are_all_taken(made: Project) -> None:
+    row = {"repo": "o/n", "FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}
+    for number in range(4):
+        file = made.root / f"sw/o__n-{number}" / ("row.json" if number < 2 else "tests/config.json")
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({**row, "instance_id": f"o__n-{number}"}))
+    assert made.ht("tasks", "pull", "sw", "-n").out.startswith("sw: 4 tasks")
+    assert list(parsed(made.ht("tasks", "pull", "sw", "--json"))["tasks"]) == [f"o__n-{n}" for n in range(4)]
+    copies(made, "sw/plain")
+    mixed = made.ht("tasks", "pull", "sw")
+    assert "2 tasks left out: o__n-2, o__n-3" in mixed.err
+
+
+def test_a_path_is_honoured_or_refused(made: Project, tmp_path: Path) -> None:
+    copies(made, "nest/a/x", "nest/b/y")
+    with tarfile.open(tmp_path / "set.tar", "w") as tar:
+        tar.add(made.root / "nest", "set-1.0")
+    for place in ("nest", str(tmp_path / "set.tar")):
+        found = parsed(made.ht("tasks", "pull", place, "--path", "b/", "--json"))
+        assert list(found["tasks"]) == ["y"]
+        gone = made.ht("tasks", "pull", place, "--path", "gone")
+        assert gone.code == 2 and gone.err.splitlines()[-2].startswith("error: there are no tasks in ")
+        assert f"{place}/gone" in gone.err and ".part-" not in gone.err
+        for outside in ("../tasks", "/etc", "b/../../tasks"):
+            ran = made.ht("tasks", "pull", place, "--path", outside)
+            assert (ran.code, ran.out) == (2, "") and f"--path {outside} lies outside" in ran.err
+    ran = made.ht("tasks", "pull", "bench", "--from", str(made.root), "--path", "nest")
+    assert ran.code == 2 and f"none of the 2 tasks is in {made.root}/nest" in ran.err
+    assert made.ht("tasks", "pull", "rules.jsonl", "--path", "x").code == 2
+
+
+def test_a_pinned_digest_counts_whenever_the_tasks_are_used(made: Project) -> None:
+    found = parsed(made.ht("tasks", "pull", "bench", "--json"))
+    pinned(made, "1" * 64)
+    for command in (("tasks", "list"), ("tasks", "check"), ("tasks", "oracle"), ("evaluate", "-n", "--panel")):
+        ran = made.ht(*command, "bench")
+        assert (ran.code, ran.out) == (6, ""), command
+        assert "were not pulled with the digest that its file names" in ran.err
+        assert "`ht tasks pull bench --force`" in ran.err
+    file = made.root / "tasksets/bench.toml"
+    file.write_text(file.read_text().replace("1" * 64, found["digest"]))
+    assert made.ht("tasks", "list", "bench").code == 0
+
+
+def test_what_is_here_already_is_what_was_pulled(made: Project) -> None:
+    tasks = Path(made.ht("tasks", "pull", "bench").out.strip())
+    (tasks / "one/task.toml").write_text("# changed\n")
+    again = made.ht("tasks", "pull", "bench")
+    assert again.code == 0 and "what is here is not used: task 'one' was changed" in again.err
+    assert "# changed" not in (tasks / "one/task.toml").read_text()
+    shutil.rmtree(tasks / "two")
+    assert "what is here is not used" in made.ht("tasks", "pull", "bench").err
+    file = made.root / "tasksets/bench.toml"
+    file.write_text(file.read_text().replace('"two"', '"two", "three"'))
+    assert "what is here is not used: it lacks three" in made.ht("tasks", "pull", "bench").err
+    assert "here already" in made.ht("tasks", "pull", "bench").err
+
+
+def test_a_copy_on_trust_is_said_each_time(made: Project) -> None:
+    said = f"note: from {made.root}, on trust"
+    for _ in range(2):
+        assert said in made.ht("tasks", "pull", "bench", "--from", str(made.root)).err
+    assert said in made.ht("tasks", "pull", "bench").err
+    assert "on trust" not in made.ht("tasks", "pull", "bench", "--force").err
+
+
+def test_errors_name_the_archive(made: Project, tmp_path: Path) -> None:
+    (made.root / "mini/other").mkdir(parents=True)
+    with tarfile.open(tmp_path / "mini.tar", "w") as tar:
+        tar.add(made.root / "mini", "mini")
+    for origin in (made.root / "mini", tmp_path / "mini.tar"):
+        ran = made.ht("tasks", "pull", "bench", "--from", str(origin))
+        assert ran.code == 2 and f"error: none of the 2 tasks is in {origin}\n" in ran.err

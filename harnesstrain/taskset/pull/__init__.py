@@ -13,8 +13,8 @@ shelf.py     the data sets here: made whole or not at all, with a manifest
 from harnesstrain.taskset.pull.archives import is_archive, unpack
 from harnesstrain.taskset.pull.finding import Found, find_tasks
 from harnesstrain.taskset.pull.laying import Layout, inside
-from harnesstrain.taskset.pull.rows import PLACES, lay_rows, rows_in
-from harnesstrain.taskset.pull.shelf import Manifest, Placed, Shelf, Wanted, here
+from harnesstrain.taskset.pull.rows import PLACES, all_rows, lay_rows, rows_in
+from harnesstrain.taskset.pull.shelf import Manifest, Placed, Shelf, Wanted, changed, here
 
 __all__ = [
     "PLACES",
@@ -24,6 +24,8 @@ __all__ = [
     "Placed",
     "Shelf",
     "Wanted",
+    "all_rows",
+    "changed",
     "find_tasks",
     "here",
     "inside",

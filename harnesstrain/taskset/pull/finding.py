@@ -10,8 +10,8 @@ from pathlib import Path
 from harnesstrain.core.errors import ConfigError
 from harnesstrain.taskset.base import recognise
 
-_DEPTH = 4
-"""Levels below the root where tasks are looked for when nothing says where they are."""
+CONFIG = "tests/config.json"
+"""A row of SWE-bench where a task's tests would be."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Found:
     folder: Path
     names: tuple[str, ...]
     """Directories directly below `folder`."""
+    left_out: tuple[str, ...] = ()
+    """Tasks elsewhere in the tree, by path in it: only those of one folder are one data set."""
 
     @property
     def bytes(self) -> int:
@@ -28,14 +30,14 @@ class Found:
         return sum(size_of(self.folder / name) for name in self.names)
 
 
-def find_tasks(root: Path, path: str = "", wanted: Sequence[str] = ()) -> Found:
-    """The tasks below `root`.
+def find_tasks(root: Path, path: str = "", wanted: Sequence[str] = (), *, only: bool = False) -> Found:
+    """The tasks below `root`: those of the nearest folder that has any.
 
-    `path`: where they are published; used where it is there.  `wanted`: their names; all must be there, and no others
-    are taken.  Raises ConfigError.
+    `path`: where they are published; used where it is there; `only`: there and nowhere else.  `wanted`: their names;
+    all must be there, and no others are taken.  Raises ConfigError.
     """
-    places = [root / path, root, *_below(root)] if path else [root, *_below(root)]
-    for folder in places:
+    below = _below(root)
+    for folder in _places(root, path, below, only=only):
         if folder.is_symlink() or not folder.is_dir():
             continue
         names = tuple(wanted) if wanted else _tasks(folder)
@@ -45,9 +47,12 @@ def find_tasks(root: Path, path: str = "", wanted: Sequence[str] = ()) -> Found:
                 shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
                 msg = f"{len(missing)} of {len(names)} tasks are not in {folder}: {shown}"
                 raise ConfigError(msg, hint="take another version of the data set, or a panel file of your own")
-            return Found(folder, names)
+            return Found(folder, names, () if wanted else _elsewhere(root, folder, below, only=only))
+    if wanted:
+        msg = f"none of the {len(wanted)} tasks is in {root / path if only else root}"
+        raise ConfigError(msg, hint=f"they are {', '.join(wanted[:3])}{' …' if len(wanted) > 3 else ''}")
     hint = "a task is a directory with a task.toml or a task.yaml; name the folder that holds them"
-    raise ConfigError(f"there are no tasks in {root}", hint=hint)
+    raise ConfigError(f"there are no tasks in {root / path if only else root}", hint=hint)
 
 
 def size_of(directory: Path) -> int:
@@ -59,19 +64,37 @@ def size_of(directory: Path) -> int:
 
 
 def _below(root: Path) -> list[Path]:
-    """Directories below `root`, nearest first, none in a task and none hidden."""
+    """Directories below `root`, nearest first, none in a task and none hidden.  Raises ConfigError."""
     found, level = [], [root]
-    for _ in range(_DEPTH):
-        below = [
-            path
-            for folder in level
-            if folder.is_dir() and recognise(folder) is None
-            for path in sorted(folder.iterdir())
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-        ]
-        found += below
-        level = below
+    try:
+        while level:
+            level = [
+                path
+                for folder in level
+                if folder.is_dir() and recognise(folder) is None
+                for path in sorted(folder.iterdir())
+                if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
+            ]
+            found += level
+    except OSError as error:
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}", hint="check its permissions") from None
     return found
+
+
+def _places(root: Path, path: str, below: Sequence[Path], *, only: bool) -> list[Path]:
+    """Folders that may hold the tasks, the likeliest first."""
+    if not only:
+        return [root / path, root, *below] if path else [root, *below]
+    tops = [one for one in below if one.parent == root]
+    return [root / path, *(tops[0] / path for _ in range(len(tops) == 1))]
+
+
+def _elsewhere(root: Path, folder: Path, below: Sequence[Path], *, only: bool) -> tuple[str, ...]:
+    """What looks like a task and is none of those in `folder`; `only`: below it."""
+    seen = [one for one in below if not only or one.is_relative_to(folder)]
+    tasks = [one for one in seen if one.parent != folder and _is_task(one)]
+    rows = [one for one in seen if not _is_task(one) and (one / CONFIG).is_file()]
+    return tuple(str(one.relative_to(root)) for one in (*tasks, *rows))
 
 
 def _tasks(folder: Path) -> tuple[str, ...]:

@@ -13,25 +13,40 @@ from typing import Any
 
 from harnesstrain.core.errors import ConfigError
 from harnesstrain.taskset.document import read_text
-from harnesstrain.taskset.pull.finding import Found
+from harnesstrain.taskset.pull.finding import CONFIG, Found
 from harnesstrain.taskset.pull.laying import inside
 from harnesstrain.taskset.swebench.rows import Row, row_bytes, rows_of
 
 ROW = "row.json"
 """The row of an instance, in its directory."""
-PLACES = (ROW, "tests/config.json")
+PLACES = (ROW, CONFIG)
+TASK_FILES = ("task.toml", "task.yaml")
 MAX_BYTES = 64 << 20
 
 
-def rows_in(root: Path, path: str = "") -> dict[str, Row]:
+def rows_in(root: Path, path: str = "", *, only: bool = False) -> dict[str, Row]:
     """The rows of the first directory that has any, by instance id: `path` below `root`, `root`, one below it.
 
+    `only`: of `path` and nowhere else.
     Raises ConfigError.
     """
-    for folder in (root / path, root, *sorted(one for one in root.iterdir() if one.is_dir())):
+    places = [root / path] if only else [root / path, root, *sorted(one for one in root.iterdir() if one.is_dir())]
+    for folder in places:
         if folder.is_dir() and (tables := list(_tables(folder))):
             return rows_of(tables, str(folder))
-    raise ConfigError(f"there are no rows in {root}", hint="a row is ID/row.json or ID/tests/config.json")
+    raise ConfigError(
+        f"there are no rows in {root / path if only else root}", hint="a row is ID/row.json or ID/tests/config.json"
+    )
+
+
+def all_rows(folder: Path) -> bool:
+    """Whether every directory here has a row in one of the PLACES, and no file that makes it another task."""
+
+    def has(path: Path, names: Sequence[str]) -> bool:
+        return any((path / name).is_file() for name in names)
+
+    found = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return bool(found) and all(has(path, PLACES) and not has(path, TASK_FILES) for path in found)
 
 
 def lay_rows(rows: Mapping[str, Row], wanted: Sequence[str], folder: Path, origin: str) -> Found:

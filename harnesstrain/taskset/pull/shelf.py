@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +69,22 @@ def here(folder: Path) -> Manifest | None:
         return None
     except (OSError, ValidationError):
         raise ConfigError(f"{path} cannot be read", hint=f"remove {folder}, then pull again") from None
+
+
+def changed(folder: Path, manifest: Manifest, wanted: Sequence[str]) -> str | None:
+    """Why what lies in `folder` is not what its manifest says, or lacks a task; None: it is and does not."""
+    if missing := [name for name in wanted if name not in manifest.tasks]:
+        return f"it lacks {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else "")
+    if digest_tasks(manifest.tasks) != manifest.digest:
+        return f"its {MANIFEST} was changed"
+    for name, digest in manifest.tasks.items():
+        try:
+            found = digest_directory(folder / TASKS / name)
+        except ConfigError as error:
+            return error.message
+        if found != digest:
+            return f"task '{name}' was changed"
+    return None
 
 
 class Shelf:
