@@ -29,7 +29,7 @@ def harbor(
         agent = f"{one.agent} {one.version}" + (f" with {one.model}" if one.model else "")
         output.say(
             f"{one.job}: {agent}: {one.solved} of {one.cells} solved, {one.infra} not measured; "
-            f"{one.recorded} rollouts {what} as run {short(one.run)}"
+            f"{output.counted(one.recorded, 'rollout')} {what} as run {short(one.run)}"
         )
         for note in one.notes:
             output.say(f"note: {note}")

@@ -130,13 +130,17 @@ def test_again_changes_nothing(store: Store, tmp_path: Path) -> None:
     (folder / "two__0000001/result.json").write_text(
         json.dumps(trial("two", {"reward": 1}, trial_name="two__0000001", started_at="2026-01-01T00:00:01Z"))
     )
+    assert [imported(store, folder, dry_run=True)[0].recorded for _ in range(2)] == [1, 1]
     (third,) = imported(store, folder)
+    assert imported(store, folder, dry_run=True)[0].recorded == 0
     assert (third.run, third.recorded, third.infra) == (first.run, 1, 0)
     assert [one.attempt for one in store.rollouts(first.run)] == [1, 1, 2]
     changed = trial("one", {"reward": 0}, trial_name="one__0000000", started_at="2026-01-01T00:00:00Z")
     (folder / "one__0000000/result.json").write_text(json.dumps(changed))
-    with pytest.raises(ConfigError, match="one, attempt 1, of job first was another"):
-        imported(store, folder)
+    for dry_run in (True, False):
+        with pytest.raises(ConfigError, match="one, attempt 1, of job first was another"):
+            imported(store, folder, dry_run=dry_run)
+    assert len(store.rollouts(first.run)) == 3
 
 
 def test_jobs_are_cut_to_what_they_have_in_common(store: Store, tmp_path: Path) -> None:
@@ -144,9 +148,16 @@ def test_jobs_are_cut_to_what_they_have_in_common(store: Store, tmp_path: Path) 
     cand = job(tmp_path / "cand", [trial(name, {"reward": 1}) for name in ("two", "one", "two", "four")], agent="more")
     before, after = imported(store, base, cand)
     assert (before.tasks, before.attempts, after.tasks, after.attempts) == (2, 1, 2, 1)
+    assert before.notes == (
+        "base: 1 task left out, not in every job in the same version: three",
+        "base: 1 attempt left out, every job has 1 of each task",
+    )
+    assert after.notes[0] == "cand: 1 task left out, not in every job in the same version: four"
     comparison = comparison_of(store, before.run, after.run)
     assert len(comparison.pairs) == 2 and not comparison.open
-    alone = imported(store, base)[0].run
+    (whole,) = imported(store, base)
+    assert not any("left out" in note for note in whole.notes)
+    alone = whole.run
     with pytest.raises(UsageError, match="are not comparable: panels") as caught:
         comparison_of(store, alone, after.run)
     assert caught.value.hint is not None and "ht import harbor JOB JOB" in caught.value.hint

@@ -79,11 +79,11 @@ class Taken(Record):
     attempts: int
     cells: int
     recorded: int
-    """Rollouts that were not in the store before."""
+    """Rollouts that were not in the store before; of a dry run, those that would be recorded."""
     solved: int
     infra: int
     notes: tuple[str, ...] = ()
-    """What a reader should know: trials without a result, trajectories that cannot be read."""
+    """What a reader should know: trials without a result, unreadable trajectories, what other jobs lack."""
 
 
 class _Part(Record):
@@ -126,9 +126,22 @@ def take(store: Store, spec: TakeSpec) -> tuple[Taken, ...]:
     if common is not None:
         most = [min(len(trials) for cells in chosen for trials in cells.values())] * len(most)
     return tuple(
-        _Import(store, part, cells, attempts).run(dry_run=spec.dry_run)
+        _Import(store, part, cells, attempts, _cut(part, cells, attempts, spec)).run(dry_run=spec.dry_run)
         for part, cells, attempts in zip(parts, chosen, most, strict=True)
     )
+
+
+def _cut(part: _Part, cells: Mapping[tuple[str, str], Sequence[Trial]], attempts: int, spec: TakeSpec) -> Iterator[str]:
+    """What is left out of a part because other jobs lack it, for people."""
+    lacking = sorted(task for task, found in part.cells if (task, found) not in cells and _wanted(task, spec))
+    if lacking:
+        shown = ", ".join(lacking[:5]) + (" …" if len(lacking) > 5 else "")
+        number = f"{len(lacking)} task{'s' if len(lacking) > 1 else ''}"
+        yield f"{part.job.name}: {number} left out, not in every job in the same version: {shown}"
+    more = sum(max(0, len(trials) - attempts) for trials in cells.values())
+    if more:
+        number = f"{more} attempt{'s' if more > 1 else ''}"
+        yield f"{part.job.name}: {number} left out, every job has {attempts} of each task"
 
 
 def _parts(job: Job) -> Iterator[_Part]:
@@ -160,7 +173,12 @@ class _Import:
     """One run on its way into the store."""
 
     def __init__(
-        self, store: Store, part: _Part, cells: Mapping[tuple[str, str], Sequence[Trial]], attempts: int
+        self,
+        store: Store,
+        part: _Part,
+        cells: Mapping[tuple[str, str], Sequence[Trial]],
+        attempts: int,
+        notes: Iterator[str],
     ) -> None:
         self._store, self._job, self._cells = store, part.job, cells
         first = part.trials[0].result
@@ -194,7 +212,7 @@ class _Import:
                 model=self._model,
             ),
         )
-        self._notes = [f"{name} has no result yet" for name in part.job.unread]
+        self._notes = [*notes, *(f"{name} has no result yet" for name in part.job.unread)]
 
     def run(self, *, dry_run: bool) -> Taken:
         """Import it."""
@@ -204,8 +222,9 @@ class _Import:
         missing = len(self._cells) * len(seeds) - len(cells)
         if missing:
             self._notes.append(f"{missing} of {len(self._cells) * len(seeds)} attempts were not made")
-        recorded = len(made)
-        if not dry_run:
+        if dry_run:
+            recorded = len(self._fresh(made))
+        else:
             with self._store.lease(f"run {self._run.id[:16]}"):
                 recorded = self._record(made)
         imported = self._run.imported
@@ -229,6 +248,7 @@ class _Import:
 
     def _record(self, made: Sequence[tuple[Rollout, Trace | None]]) -> int:
         store = self._store
+        fresh = self._fresh(made)
         store.put_endpoint(self._endpoint)
         store.put_regime(self._regime)
         try:
@@ -236,10 +256,17 @@ class _Import:
         except NotFound:
             store.put_panel(self._panel)
         store.put_run(self._run)
-        before = {(one.task, one.seed): one for one in latest_attempts(store.rollouts(self._run.id))}
-        recorded = 0
-        for fresh, trace in made:
-            rollout, told = fresh, trace
+        for rollout, told in fresh:
+            store.commit_rollout(rollout, told)
+        if not store.is_complete(self._run.id):
+            store.complete_run(self._run.id)
+        return len(fresh)
+
+    def _fresh(self, made: Sequence[tuple[Rollout, Trace | None]]) -> list[tuple[Rollout, Trace | None]]:
+        """What is not in the store.  Raises ConfigError where a measurement there is another one now."""
+        before = {(one.task, one.seed): one for one in latest_attempts(self._store.rollouts(self._run.id))}
+        found: list[tuple[Rollout, Trace | None]] = []
+        for rollout, told in made:
             known = before.get((rollout.task, rollout.seed))
             if known is not None and known.measurement == rollout.measurement:
                 continue
@@ -251,13 +278,12 @@ class _Import:
             if known is not None:  # the trial was made again
                 attempt = known.attempt + 1
                 identifier = self._run.rollout_id(rollout.task, rollout.seed, attempt)
-                rollout = rollout.model_copy(update={"id": identifier, "attempt": attempt})
-                told = told.model_copy(update={"rollout": identifier}) if told is not None else None
-            store.commit_rollout(rollout, told)
-            recorded += 1
-        if not store.is_complete(self._run.id):
-            store.complete_run(self._run.id)
-        return recorded
+                again = rollout.model_copy(update={"id": identifier, "attempt": attempt})
+                trace = told.model_copy(update={"rollout": identifier}) if told is not None else None
+                found.append((again, trace))
+            else:
+                found.append((rollout, told))
+        return found
 
     def _measured(self, trial: TrialResult) -> Regime:
         config = self._job.config
