@@ -11,7 +11,7 @@ from pathlib import Path
 from harnesstrain.cli import exits, output
 from harnesstrain.cli.checking import panel_of
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import HtError, Incomplete, Unmeasurable, Unsupported
+from harnesstrain.core.errors import HtError, Incomplete, Prerequisite, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.task import Environment, Task
 from harnesstrain.measure.sandboxes import open_for
@@ -45,10 +45,16 @@ class Built(Record):
     bytes: int | None = None
     seconds: float | None = None
     detail: str = ""
+    hint: str | None = None
+    """What may help, where it cannot be built."""
 
 
 def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
-    """Do it, a line an environment.  Raises Unmeasurable when one cannot be built, Incomplete when it was stopped."""
+    """Do it, a line an environment.
+
+    Raises Unmeasurable when one cannot be built, Incomplete when it was stopped, Prerequisite when this sandbox takes
+    none of them.
+    """
     settings = settings_for(config=spec.config, given=list(spec.given))
     split = None if spec.split == "all" else spec.split
     named = panel_of(spec.panel, settings)
@@ -59,6 +65,7 @@ def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
         output.say(f"images of the whole panel: {panel.published.images}")
     exits.STOP.drains = True
     sandbox = open_for(settings)
+    kind = sandbox.capabilities().kind
     lines: list[Built] = []
     try:
         for line in _lines(sandbox, chosen, jobs=spec.jobs or _at_once(), dry_run=spec.dry_run):
@@ -77,6 +84,10 @@ def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
     if failed:
         msg = f"cannot be built: {', '.join(failed)}"
         raise Unmeasurable(msg, hint="the lines above say why; --exclude leaves a task out")
+    if all(line.result == "unsupported" for line in lines):
+        raise Prerequisite(
+            f"sandbox '{kind}' can build none of these environments", hint=_elsewhere(kind, chosen, lines)
+        )
 
 
 def shown(line: Built) -> str:
@@ -86,6 +97,13 @@ def shown(line: Built) -> str:
     facts += [f"{line.tasks} tasks"] if line.tasks > 1 else []
     more = f"  {', '.join(facts)}" if facts else ""
     return f"{line.result:15} {line.task}{more}" + (f"  {line.detail}" if line.detail else "")
+
+
+def _elsewhere(kind: str, chosen: LoadedPanel, lines: list[Built]) -> str:
+    """What may help where a sandbox takes nothing."""
+    if kind != "docker" and chosen.tasks:
+        return "docker may: `--set sandbox.kind=docker`, or kind under [sandbox] in ht.toml; `ht tasks check` compares"
+    return next((line.hint for line in lines if line.hint is not None), "the lines above say why")
 
 
 def _at_once() -> int:
@@ -103,7 +121,7 @@ def _lines(sandbox: Sandbox, chosen: LoadedPanel, *, jobs: int, dry_run: bool) -
         environments[line.task] = environment
     free = sandbox.room() if isinstance(sandbox, KeepsBuilds) else None
     disk = f"{free / 1e9:.1f} GB free" if free is not None else "free space unknown: it is another machine's"
-    output.say(f"{len(todo)} environments to build or pull; {disk}")
+    output.say(f"{output.counted(len(todo), 'environment')} to build or pull; {disk}")
     if dry_run:
         yield from todo
         return
@@ -145,7 +163,7 @@ def _state(sandbox: Sandbox, task: str, environment: Environment, count: int) ->
         sandbox.check(environment)
         size = sandbox.built(environment) if isinstance(sandbox, KeepsBuilds) else None
     except HtError as error:
-        return Built(task=task, tasks=count, result=error.kind, detail=error.message)
+        return Built(task=task, tasks=count, result=error.kind, detail=error.message, hint=error.hint)
     return Built(task=task, tasks=count, result="to-build" if size is None else "here", bytes=size)
 
 

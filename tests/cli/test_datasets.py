@@ -287,3 +287,18 @@ def test_errors_name_the_archive(made: Project, tmp_path: Path) -> None:
     for origin in (made.root / "mini", tmp_path / "mini.tar"):
         ran = made.ht("tasks", "pull", "bench", "--from", str(origin))
         assert ran.code == 2 and f"error: none of the 2 tasks is in {origin}\n" in ran.err
+
+
+def test_a_sandbox_that_takes_none_of_the_environments(made: Project) -> None:
+    for name in ("one", "two", "three"):
+        (made.root / f"tasks/{name}/environment/Dockerfile").write_text(f"FROM python:3.11-slim\nVOLUME /{name}\n")
+    ran = made.ht("tasks", "prebuild")
+    assert ran.code == 6, ran.err
+    assert {line.split()[0] for line in ran.lines} == {"unsupported"}
+    assert "can build none of these environments" in ran.err
+    assert "--set sandbox.kind=docker" in ran.err.splitlines()[-1]
+    file = made.root / "tasks/one/task.toml"
+    file.write_text("[environment]\nnetwork_mode = 'allowlist'\n")
+    checked = made.ht("tasks", "check", "tasks/one")
+    assert "0 of 1 task can be measured" in checked.err
+    assert "hint: one: leave it out: --exclude one, when you run the others" in checked.err
