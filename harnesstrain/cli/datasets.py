@@ -157,7 +157,16 @@ def _of_panel(spec: PullSpec, panel: PanelFile) -> Request:
     if spec.name is not None:
         raise UsageError("--name is for data sets without a panel", hint="the panel's own name is used")
     source = panel.published
+    if spec.path is not None and spec.origin is None:
+        raise UsageError("--path of a panel belongs to --from", hint="the panel file names the path in its repository")
     place = spec.origin or source.repository
+    if is_address(place) and (address := _AT.fullmatch(place)) is not None:
+        place = address[1]
+        if _commit(address[2]) != source.commit:
+            hint = "leave @COMMIT out, or write a panel file of your own"
+            raise UsageError(
+                f"panel '{panel.name}' is of commit {source.commit[:12]}, not {address[2][:12]}", hint=hint
+            )
     if not is_address(place):
         if not Path(place).exists():
             raise NotFound(f"there is no {place}", hint="--from takes a directory, an archive, rows or an address")
@@ -238,7 +247,8 @@ def bring(request: Request, *, as_json: bool) -> None:
         output.say(f"{request.name}: {sizes(len(found.names), found.bytes, request.source)}")
         tell_left_out(found, request)
         shelf.need(found.bytes)
-        placed = shelf.put(part, found, request.wanted(commit))
+        pinned = request.source is None or request.path == request.source.path
+        placed = shelf.put(part, found, request.wanted(commit if pinned else None))
     output.say(f"pulled {summary(placed.manifest)}")
     tell_trust(request, placed.manifest)
     tell(placed.folder, placed.manifest, as_json=as_json)

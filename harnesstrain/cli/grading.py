@@ -54,7 +54,7 @@ def grade_lines(path: Path, *, as_json: bool) -> None:
     if not total:
         output.say("stdin held no log; nothing to do")
         return
-    output.say(f"{total} logs: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+    output.say(f"{output.counted(total, 'log')}: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
 
 
 def load_rows(path: Path) -> dict[str, Row]:
@@ -107,5 +107,9 @@ def _logged(line: bytes, number: int) -> Logged:
 
 def _unknown(name: str, rows: dict[str, Row], path: Path, number: int) -> NotFound:
     near = difflib.get_close_matches(name, rows, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"{path} has {len(rows)} rows, from {next(iter(rows))} on"
+    hint = (
+        f"did you mean '{near[0]}'?"
+        if near
+        else f"{path} has {output.counted(len(rows), 'row')}, from {next(iter(rows))} on"
+    )
     return NotFound(f"stdin:{number}: no row of '{name}' in {path}", hint=hint)

@@ -156,14 +156,15 @@ def _pulled(panel: PanelFile, published: Source) -> Path:
     from harnesstrain.taskset.pull.shelf import here
 
     folder = published.folder(panel.name)
-    tasks = f"the {len(panel.names)} tasks of panel '{panel.name}'"
+    number, of = len(panel.names), f"of panel '{panel.name}'"
+    tasks = f"the {number} tasks {of} were" if number > 1 else f"the task {of} was"
     if not (folder / TASKS).is_dir():
         hint = f"`ht tasks pull {panel.name}` brings them from {published.repository}"
-        raise Prerequisite(f"{tasks} were not pulled yet", hint=hint)
+        raise Prerequisite(f"{tasks} not pulled yet", hint=hint)
     manifest = here(folder)
     if published.digest is not None and (manifest is None or manifest.digest != published.digest):
         found = f"{manifest.digest[:12]}…" if manifest is not None else "unknown"
-        msg = f"{tasks} were not pulled with the digest that its file names: it is {found}"
+        msg = f"{tasks} not pulled with the digest that its file names: it is {found}"
         hint = f"{published.digest[:12]}… is expected: `ht tasks pull {panel.name} --force`"
         raise Prerequisite(msg, hint=hint)
     return folder / TASKS

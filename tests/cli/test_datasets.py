@@ -302,3 +302,30 @@ def test_a_sandbox_that_takes_none_of_the_environments(made: Project) -> None:
     checked = made.ht("tasks", "check", "tasks/one")
     assert "0 of 1 task can be measured" in checked.err
     assert "hint: one: leave it out: --exclude one, when you run the others" in checked.err
+
+
+def test_a_panel_says_itself_which_commit_and_path(made: Project) -> None:
+    head, address = made.git("rev-parse", "HEAD"), f"file://{made.root}"
+    assert made.ht("tasks", "pull", "bench", "--path", "nest").code == 2
+    assert "COMMIT must be 40 hex digits" in made.ht("tasks", "pull", "bench", "--from", f"{address}@main").err
+    assert "panel 'bench' is of commit" in made.ht("tasks", "pull", "bench", "--from", f"{address}@{'1' * 40}").err
+    pulled = made.ht("tasks", "pull", "bench", "--from", f"{address}@{head}")
+    assert pulled.code == 0 and "on trust" not in pulled.err
+    copies(made, "nest/one", "nest/two")
+    made.git("add", "nest")
+    made.git("commit", "-qm", "More tasks")
+    file = made.root / "tasksets/bench.toml"
+    file.write_text(file.read_text().replace(head, made.git("rev-parse", "HEAD")))
+    other = made.ht("tasks", "pull", "bench", "--from", address, "--path", "nest")
+    assert other.code == 0 and f"note: from {address}, on trust" in other.err
+
+
+def test_one_is_counted_as_one(made: Project) -> None:
+    file = made.root / "tasksets/bench.toml"
+    file.write_text(file.read_text().replace('holdout = ["two"]', ""))
+    assert "error: the task of panel 'bench' was not pulled yet" in made.ht("tasks", "list", "bench").err
+    (made.root / "mini").mkdir()
+    refused = made.ht("tasks", "pull", "bench", "--from", "mini")
+    assert f"error: the task is not in {made.root}/mini\n" in refused.err
+    assert "here already: bench: 1 task from" not in made.ht("tasks", "pull", "bench").err
+    assert "here already: bench: 1 task from" in made.ht("tasks", "pull", "bench").err

@@ -49,7 +49,8 @@ def find_tasks(root: Path, path: str = "", wanted: Sequence[str] = (), *, only: 
                 raise ConfigError(msg, hint="take another version of the data set, or a panel file of your own")
             return Found(folder, names, () if wanted else _elsewhere(root, folder, below, only=only))
     if wanted:
-        msg = f"none of the {len(wanted)} tasks is in {root / path if only else root}"
+        none = f"none of the {len(wanted)} tasks" if wanted[1:] else "the task"
+        msg = f"{none} is {'' if wanted[1:] else 'not '}in {root / path if only else root}"
         raise ConfigError(msg, hint=f"they are {', '.join(wanted[:3])}{' …' if len(wanted) > 3 else ''}")
     hint = "a task is a directory with a task.toml or a task.yaml; name the folder that holds them"
     raise ConfigError(f"there are no tasks in {root / path if only else root}", hint=hint)
