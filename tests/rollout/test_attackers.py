@@ -169,7 +169,7 @@ DOCKER_ONLY = (
             f"cp /bin/bash /app/real; printf '#!/app/real\\n{FORGE}\\n' > /app/bash",
             "chmod +x /app/bash; mv /app/bash /bin/bash",
         ),
-        SOLVED,
+        Outcome.INFRA_VERIFIER,
         named="bin/bash)",
     ),
     Attack("shell-beside-it", (SHIM.format(names="bash", does=FORGE),), named="shim (/usr/local/bin/bash)"),
