@@ -147,7 +147,11 @@ def test_the_baseline_is_played_back_once_per_version(project: Make) -> None:
         assert {one.result for one in made} == {Certified.EXACT}
 
 
-ZOO = "echo $RANDOM", "mktemp; tar --format=posix -cf - . | sha256sum", "python3 -c 'import random; print(random.random())'"
+ZOO = (
+    "echo $RANDOM",
+    "mktemp; tar --format=posix -cf - . | sha256sum",
+    "python3 -c 'import random; print(random.random())'",
+)
 
 
 @pytest.mark.parametrize("command", ZOO)
