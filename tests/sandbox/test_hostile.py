@@ -25,7 +25,8 @@ def test_a_fork_bomb_is_bounded(session: Session) -> None:
     assert alive(session)
     session.run("for i in $(seq 500); do sleep 100 & done; wait", timeout=5)
     assert alive(session)
-    assert int(session.run("ls -d /proc/[0-9]* | wc -l").stdout) < 80
+    counted = session.run("set -- /proc/[0-9]*; echo $#")  # what the bomb left may hold every process but this shell
+    assert int(counted.stdout) < 80
 
 
 def test_a_memory_bomb_kills_the_command_alone(session: Session) -> None:

@@ -67,15 +67,18 @@ def others() -> dict[int, int]:
 
 
 def kill_all(spare: dict[int, int]) -> None:
-    """Kill every process that is not in `spare` (pid to start tick), until none is left."""
+    """Kill every process that is not in `spare` (pid to start tick), until none is left.
+
+    Each is collected too: one that ended but is not collected counts against the most processes there may be.
+    """
     for _ in range(500):
+        reap()
         doomed = [pid for pid, tick in others().items() if spare.get(pid) != tick]
         if not doomed:
             return
         for pid in doomed:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        reap()
         time.sleep(0.001)
 
 
