@@ -101,7 +101,13 @@ class Driver:
         while queue or flying:
             while queue and turn.goes_on and len(flying) < jobs and not self._enough(turn.tokens):
                 wanted = queue.popleft()
-                self._bus.emit("rollout.started", task=wanted.task, seed=wanted.seed, attempt=wanted.attempt)
+                self._bus.emit(
+                    "rollout.started",
+                    run=self._run.id,
+                    task=wanted.task,
+                    seed=wanted.seed,
+                    attempt=wanted.attempt,
+                )
                 line.start(wanted)
                 flying[executor.submit(self._attempt, self._cell(wanted))] = wanted
             if not flying:
@@ -175,6 +181,7 @@ class Driver:
     def _tell(self, rollout: Rollout, done: int, cells: int, *, retried: bool) -> None:
         self._bus.emit(
             "rollout.retried" if retried else "rollout.finished",
+            run=rollout.run,
             task=rollout.task,
             seed=rollout.seed,
             outcome=rollout.outcome.value,

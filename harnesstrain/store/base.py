@@ -88,6 +88,8 @@ class Holder(Record):
     pid: int
     host: str
     purpose: str
+    detail: str = ""
+    """What the holder says it is at, as data."""
     taken: float
     """Seconds since 1970."""
     age: float

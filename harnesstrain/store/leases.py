@@ -59,8 +59,9 @@ def this_process() -> Identity:
 class Lease:
     """A lease that is held.  `lost` turns true when somebody took it over."""
 
-    def __init__(self, database: Database, name: str, token: str) -> None:
+    def __init__(self, database: Database, name: str, token: str, purpose: str = "") -> None:
         self.name = name
+        self._purpose = purpose
         self._database = database
         self._token = token
         self._lost = threading.Event()
@@ -82,6 +83,13 @@ class Lease:
             now = self._database.now(connection)
             if connection.execute(leases.update().where(mine).values(beat=now)).rowcount == 0:
                 self._lost.set()
+
+    def tell(self, detail: str) -> None:
+        """Say beside the lease what its holder is at; readers see it as `Holder.detail`.  Raises HtError."""
+        mine = (leases.c.name == self.name) & (leases.c.token == self._token)
+        with self._database.write() as connection:
+            now = self._database.now(connection)
+            connection.execute(leases.update().where(mine).values(beat=now, purpose=f"{self._purpose}\n{detail}"))
 
     def release(self) -> None:
         """Give it back."""
@@ -153,7 +161,7 @@ def _take(database: Database, name: str, ttl: float, purpose: str) -> Lease:
         }
         own = {"pid": me.pid, "host": me.host, "boot": me.boot, "started": me.started}
         connection.execute(leases.insert(), {**values, **own})
-    return Lease(database, name, token)
+    return Lease(database, name, token, purpose)
 
 
 def _keep(held: Lease, every: float, stop: threading.Event) -> None:
@@ -168,13 +176,15 @@ def _keep(held: Lease, every: float, stop: threading.Event) -> None:
 
 def _holder(row: sa.Row[Any], now: float, me: Identity) -> Holder:
     silent = max(now - row.beat, 0.0)
+    purpose, _, detail = row.purpose.partition("\n")
     here = bool(me.boot.strip()) and row.boot == me.boot
     gone = here and _started(row.pid) != row.started
     return Holder(
         name=row.name,
         pid=row.pid,
         host=row.host,
-        purpose=row.purpose,
+        purpose=purpose,
+        detail=detail,
         taken=row.taken,
         age=max(now - row.taken, 0.0),
         silent=silent,

@@ -6,6 +6,7 @@ sandbox.py      RunResult, Capabilities, SandboxIdentity, Limits
 task.py         Task, Environment, Verifier, Solution, Panel
 harness.py      Manifest, HarnessVersion
 rollout.py      Outcome, Rollout, Step, Trace
+flight.py       Flight: a cell that is being measured right now
 run.py          Budgets, Regime, Run
 certificate.py  Certificate
 candidate.py    Candidate, Proposal, Change

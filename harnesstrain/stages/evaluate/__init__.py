@@ -6,6 +6,7 @@ spec.py       what is asked (EvaluateSpec) and what came of it (Evaluated, Estim
 identify.py   commit + panel + regime + seeds → the run
 early.py      when the rest of a candidate's run cannot change the verdict
 alone.py      one process measures a run; others wait for it
+telling.py    what is under way, told beside the run's lease
 stage.py      run(context, spec)
 """
 

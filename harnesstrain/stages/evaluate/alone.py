@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from harnesstrain.core.errors import Busy, Incomplete
 from harnesstrain.measure.context import Context
+from harnesstrain.stages.evaluate.telling import telling
 
 LOOK = 0.2
 """Seconds between looks at whether the other process is done."""
@@ -15,12 +16,15 @@ LOOK = 0.2
 
 @contextmanager
 def alone(context: Context, run: str) -> Iterator[None]:
-    """Hold the lease of a run for the block.  Raises Incomplete when stopped while another process holds it."""
+    """Hold the lease of a run for the block, and say beside it what is under way.
+
+    Raises Incomplete when stopped while another process holds it.
+    """
     told = False
     with ExitStack() as held:
         while True:
             try:
-                held.enter_context(context.store.lease(f"run {run[:16]}"))
+                lease = held.enter_context(context.store.lease(f"run {run[:16]}"))
                 break
             except Busy as busy:
                 if not told:
@@ -30,4 +34,5 @@ def alone(context: Context, run: str) -> Iterator[None]:
                     msg = f"stopped while another process measures run {run[:8]}"
                     raise Incomplete(msg, hint="the same command resumes", run=run) from busy
                 time.sleep(LOOK)
+        held.enter_context(telling(context.bus, lease.tell, run))
         yield
