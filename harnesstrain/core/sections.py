@@ -127,6 +127,31 @@ class LlmSection(Section):
     sampling: SamplingSection = Field(default_factory=SamplingSection)
 
 
+class EndpointSection(Section):
+    """[endpoints.NAME]: another frozen model, for `ht evaluate --endpoint NAME`.
+
+    Which model it is, it says alone.  What it does not say of `context_length` and `deadline` is as in [llm]; sampling
+    is always that of [llm].
+    """
+
+    engine: str | None = setting(None, measured=True, via="endpoint", min_length=1)
+    """As in [llm].  Unset: `external` with a `url`, `scripted` with a `script`, else `embedded`."""
+    url: Url | None = setting(None, measured=False)
+    """OpenAI-compatible base URL."""
+    model: str | None = setting(None, measured=True, via="endpoint")
+    """Model name or file.  Unset: the engine's own."""
+    api_key_env: VariableName | None = setting(None, measured=False)
+    """Name of the environment variable that holds the API key."""
+    context_length: int | None = setting(None, measured=True, via="endpoint", ge=256)
+    """Tokens, prompt and completion together.  Unset: as in [llm]."""
+    max_running: int | None = setting(None, measured=False, ge=1)
+    """Requests at once, at most.  Unset: what the endpoint allows."""
+    script: Path | None = setting(None, measured=True, via="endpoint")
+    """Replies of the `scripted` engine (a file)."""
+    deadline: float | None = setting(None, measured=False, gt=0, allow_inf_nan=False)
+    """Seconds for one call, retries included.  Unset: as in [llm]."""
+
+
 class SandboxSection(Section):
     """[sandbox]: where commands run."""
 

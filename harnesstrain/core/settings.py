@@ -22,6 +22,7 @@ from harnesstrain.core.layers import FREE_TABLE, Given, Origin, flatten, read_fi
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.sections import (
     BudgetsSection,
+    EndpointSection,
     HarnessSection,
     LlmSection,
     LoopSection,
@@ -36,6 +37,8 @@ from harnesstrain.core.sections import (
 FILE_NAME = "ht.toml"
 ALTERNATIVES = (("panel.name", "panel.path"), ("store.path", "store.url"))
 """Two ways to say one thing."""
+ENDPOINTS = "endpoints"
+"""[endpoints.NAME] tables all have the settings of EndpointSection."""
 _SECRET_NAMES = frozenset({"api_key", "apikey", "token", "secret", "password"})
 
 
@@ -79,6 +82,8 @@ class Settings(Record):
     loop: LoopSection = Field(default_factory=LoopSection)
     estimator: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Free-form table of each estimator, by name."""
+    endpoints: dict[str, EndpointSection] = Field(default_factory=dict)
+    """Models besides that of [llm], by name."""
     root: Path
     """The folder of `ht.toml`, or the starting folder when there is none."""
     file: Path | None = None
@@ -93,8 +98,8 @@ class Settings(Record):
 
     def value(self, key: str) -> Any:
         """The value of a dotted key.  Raises UsageError for an unknown one."""
-        if key.startswith(f"{FREE_TABLE}."):
-            found = _free(self).get(key, _ABSENT)
+        if key.startswith((f"{FREE_TABLE}.", f"{ENDPOINTS}.")):
+            found = (_free(self) | _endpoints(self)).get(key, _ABSENT)
         else:
             found = functools.reduce(getattr, key.split("."), self) if key in _declared() else _ABSENT
         if found is _ABSENT:
@@ -119,6 +124,18 @@ class Settings(Record):
             )
             for one in declared()
         ]
+        for key, value in _endpoints(self).items():
+            one = _of_endpoints()[key.rpartition(".")[2]].shown
+            rows.append(
+                Explained(
+                    key=key,
+                    value=_plain(value),
+                    origin=self.origin(key),
+                    measured=one.measured,
+                    env=None,
+                    help=one.help,
+                )
+            )
         for key, value in sorted(_free(self).items()):
             rows.append(
                 Explained(key=key, value=_plain(value), origin=self.origin(key), measured=False, env=None, help="")
@@ -145,31 +162,44 @@ class _Field:
     is_list: bool
 
 
+def _walk(section: type[Section], prefix: str) -> dict[str, _Field]:
+    found: dict[str, _Field] = {}
+    for name, info in section.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            found |= _walk(kind, f"{prefix}{name}.")
+            continue
+        extra = info.json_schema_extra
+        assert isinstance(extra, dict), f"{prefix}{name} is not declared with setting()"
+        shown = Declared(key=f"{prefix}{name}", default=_plain(info.default), help=info.description or "", **extra)
+        text = str(kind)
+        found[shown.key] = _Field(shown, TypeAdapter(info.rebuild_annotation()), "Path" in text, "tuple" in text)
+    return found
+
+
 @functools.cache
 def _declared() -> dict[str, _Field]:
     found: dict[str, _Field] = {}
-
-    def walk(section: type[Section], prefix: str) -> None:
-        for name, info in section.model_fields.items():
-            kind = info.annotation
-            if isinstance(kind, type) and issubclass(kind, Section):
-                walk(kind, f"{prefix}{name}.")
-                continue
-            extra = info.json_schema_extra
-            assert isinstance(extra, dict), f"{prefix}{name} is not declared with setting()"
-            shown = Declared(key=f"{prefix}{name}", default=_plain(info.default), help=info.description or "", **extra)
-            text = str(kind)
-            found[shown.key] = _Field(shown, TypeAdapter(info.rebuild_annotation()), "Path" in text, "tuple" in text)
-
     for name, info in Settings.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
-            walk(info.annotation, f"{name}.")
+            found |= _walk(info.annotation, f"{name}.")
     return found
+
+
+@functools.cache
+def _of_endpoints() -> dict[str, _Field]:
+    """The settings of one [endpoints.NAME] table, by their own name."""
+    return _walk(EndpointSection, "")
 
 
 def declared() -> tuple[Declared, ...]:
     """Every declared setting, in the order of the tables."""
     return tuple(one.shown for one in _declared().values())
+
+
+def declared_of_endpoints() -> tuple[Declared, ...]:
+    """The settings of every [endpoints.NAME] table; `key` is the setting's own name."""
+    return tuple(one.shown for one in _of_endpoints().values())
 
 
 def find_file(start: Path) -> Path | None:
@@ -232,14 +262,15 @@ def _merged(layers: Sequence[Mapping[str, Given]]) -> dict[str, Given]:
 
 
 def _build(given: Mapping[str, Given], root: Path, project: Path | None) -> Settings:
-    tree: dict[str, Any] = {FREE_TABLE: {}, "store": {"path": root / StoreSection().path}}
+    tree: dict[str, Any] = {FREE_TABLE: {}, ENDPOINTS: {}, "store": {"path": root / StoreSection().path}}
     origins: dict[str, Origin] = {}
     for key, one in given.items():
         if key not in _declared() and one.value == {} and _is_table(key):
-            if key.startswith(f"{FREE_TABLE}."):
-                tree[FREE_TABLE].setdefault(key.partition(".")[2], {})
+            table, _, inner = key.partition(".")
+            if inner and table in (FREE_TABLE, ENDPOINTS):
+                tree[table].setdefault(inner, {})
             continue
-        if key.startswith(f"{FREE_TABLE}."):
+        if key.startswith((f"{FREE_TABLE}.", f"{ENDPOINTS}.")):
             tables, _, name = key.rpartition(".")
             path = tables.split(".", 1)
         else:
@@ -254,12 +285,17 @@ def _build(given: Mapping[str, Given], root: Path, project: Path | None) -> Sett
 
 
 def _is_table(key: str) -> bool:
-    return key == FREE_TABLE or key.startswith(f"{FREE_TABLE}.") or any(k.startswith(f"{key}.") for k in _declared())
+    named = key.partition(".")[0] in (FREE_TABLE, ENDPOINTS)
+    return named or any(k.startswith(f"{key}.") for k in _declared())
 
 
 def _validated(key: str, given: Given) -> Any:
-    one = _declared().get(key)
+    endpoint = key.startswith(f"{ENDPOINTS}.") and key.count(".") >= 2
+    one = _of_endpoints().get(key.rpartition(".")[2]) if endpoint else _declared().get(key)
     if one is None:
+        if endpoint:
+            known = {f"{key.rpartition('.')[0]}.{name}": None for name in _of_endpoints()}
+            raise _fault(given, f"unknown setting '{key}'", _did_you_mean(key, known))
         if key.startswith(f"{FREE_TABLE}.") and key.count(".") >= 2:
             _refuse_secret(key, given)
             return given.value
@@ -318,7 +354,17 @@ def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
 
 
 def _known(settings: Settings) -> dict[str, Any]:
-    return {**_declared(), **_free(settings)}
+    return {**_declared(), **_endpoints(settings), **_free(settings)}
+
+
+def _endpoints(settings: Settings) -> dict[str, Any]:
+    """What the [endpoints.NAME] tables say, by dotted key."""
+    return {
+        f"{ENDPOINTS}.{name}.{key}": value
+        for name, table in sorted(settings.endpoints.items())
+        for key, value in table
+        if value is not None
+    }
 
 
 def _free(settings: Settings) -> dict[str, Any]:

@@ -12,6 +12,10 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Sampling
 from harnesstrain.core.records.sandbox import Limits, SandboxIdentity
 
+CONFIGURED = "llm"
+"""The name of the model that [llm] configures, among endpoints."""
+MODEL_BOUND = ("endpoint", "deterministic", "context_length")
+"""Fields of a regime that come with the model."""
 MEASUREMENT_VERSION = 1
 """Raised whenever the measuring code changes what it measures."""
 
@@ -103,6 +107,13 @@ class Run(Record):
     """The baseline run against which the cells that were not measured cannot change the verdict."""
     imported: Imported | None = None
     """Set when another program measured it; `commit` is then a digest of the agent, and no git knows it."""
+    asked_as: tuple[str, ...] = ()
+    """How its model was named: `llm` for the configured one, else what --endpoint said.  Empty: the configured one."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether the model was the one of [llm] when it was measured."""
+        return not self.asked_as or CONFIGURED in self.asked_as
 
     @property
     def place(self) -> str:
@@ -116,7 +127,8 @@ class Run(Record):
         named = f" --panel {shlex.quote(self.panel_name)}" if panel else ""
         seeds = f" --seeds {len(self.seeds)}" if len(self.seeds) > 1 else ""
         salt = f" --fresh {shlex.quote(self.salt)}" if self.salt else ""
-        return f"ht evaluate {self.commit[:8]}{named} --split {self.split or 'all'}{seeds}{salt}"
+        endpoint = "" if self.configured else f" --endpoint {shlex.quote(self.asked_as[0])}"
+        return f"ht evaluate {self.commit[:8]}{named} --split {self.split or 'all'}{seeds}{salt}{endpoint}"
 
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:
