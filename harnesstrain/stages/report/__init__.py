@@ -9,6 +9,14 @@ build.py      records → Report
 pairing.py    two runs, aligned
 beyond.py     other splits, the line of promotions
 history.py    rows for `ht log`, the state for `ht status`, the solve curve
+live.py       what is going on now, look by look, for `ht watch`
+moment.py     one such moment, as data
+pace.py       about how long a run still takes
+matrix.py     task by epoch
+spending.py   tokens, calls and time: for each task, for each solve, by how rollouts end
+noise.py      caches, retries, infrastructure failures, drift
+regimes.py    what else the store's runs were measured under
+changes.py    the harness diff
 sections.py   a Report as titled parts in reading order
 tables.py     one table as aligned text or Markdown
 plain.py      foreign text made safe to show

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import short
@@ -16,7 +16,10 @@ from harnesstrain.judge.certification import certification, unsteady
 from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.judge.transitions import transitions
 from harnesstrain.stages.report.beyond import elsewhere, lineage, moved
+from harnesstrain.stages.report.changes import Changes, changes
 from harnesstrain.stages.report.history import epoch_rows
+from harnesstrain.stages.report.matrix import matrix
+from harnesstrain.stages.report.noise import noise
 from harnesstrain.stages.report.pairing import pair, regime_of, tasks_of
 from harnesstrain.stages.report.plain import cleaned
 from harnesstrain.stages.report.records import (
@@ -27,7 +30,12 @@ from harnesstrain.stages.report.records import (
     Report,
     VerdictShown,
 )
+from harnesstrain.stages.report.regimes import regimes
 from harnesstrain.stages.report.source import Records
+from harnesstrain.stages.report.spending import spending
+
+Patch = Callable[[str, str], str | None]
+"""Two commits → the unified diff between them; None: it cannot be had."""
 
 NAMED = 5
 """Tasks named in a warning."""
@@ -49,8 +57,10 @@ class _Chosen(Record):
     verdict: Verdict | None
 
 
-def build(records: Records, spec: ReportSpec | None = None) -> Report:
+def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None = None) -> Report:
     """The report.  Byte for byte the same for the same records.
+
+    `patch`: says what differs between two versions, for whoever can ask git.
 
     Raises NotFound (nothing was measured, an unknown id) or UsageError (the runs are not comparable).
     """
@@ -58,8 +68,9 @@ def build(records: Records, spec: ReportSpec | None = None) -> Report:
     regime = regime_of(records, chosen.base)
     certificates = list(records.certificates())
     comparison = pair(records, chosen.base, chosen.cand, certificates) if chosen.cand else None
-    before = latest_attempts(records.rollouts(chosen.base.id))
-    after = latest_attempts(records.rollouts(chosen.cand.id)) if chosen.cand else []
+    every_before = list(records.rollouts(chosen.base.id))
+    every_after = list(records.rollouts(chosen.cand.id)) if chosen.cand else []
+    before, after = latest_attempts(every_before), latest_attempts(every_after)
     certified = _certification(chosen.base, before, certificates)
     report = Report(
         header=_header(records, chosen, regime),
@@ -75,9 +86,22 @@ def build(records: Records, spec: ReportSpec | None = None) -> Report:
         moved=moved(records, chosen.base, certificates),
         lineage=lineage(records),
         memo=_memo(records),
+        matrix=matrix(records, chosen.base, certificates),
+        spending=spending(before, comparison),
+        noise=noise(records, (("baseline", every_before), ("candidate", every_after))),
+        regimes=regimes(records, regime) if regime else None,
+        changes=_changes(chosen, patch),
         warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified, certificates)),
     )
     return Report.model_validate(cleaned(report.model_dump(mode="json")))
+
+
+def _changes(chosen: _Chosen, patch: Patch | None) -> Changes | None:
+    base, cand = chosen.base, chosen.cand
+    if cand is None or patch is None or base.imported is not None or cand.imported is not None:
+        return None
+    text = patch(base.commit, cand.commit)
+    return changes(base.commit, cand.commit, text) if text is not None else None
 
 
 def _choose(records: Records, spec: ReportSpec) -> _Chosen:
@@ -117,6 +141,7 @@ def _header(records: Records, chosen: _Chosen, regime: Regime | None) -> Header:
         sampling=f"temperature {sampling.temperature:g}, seed {sampling.seed}, {sampling.max_tokens} tokens a call"
         if sampling
         else "",
+        command=f"ht report --compare {short(base.id)}..{short(cand.id)}" if cand else "ht report",
     )
 
 

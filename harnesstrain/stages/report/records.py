@@ -8,6 +8,11 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Excluded, Flip, Levers
 from harnesstrain.judge.statistics import Interval
 from harnesstrain.judge.transitions import Transition
+from harnesstrain.stages.report.changes import Changes
+from harnesstrain.stages.report.matrix import Matrix
+from harnesstrain.stages.report.noise import Noise
+from harnesstrain.stages.report.regimes import Regimes
+from harnesstrain.stages.report.spending import Spending
 
 REPORT_SCHEMA = 1
 
@@ -44,6 +49,8 @@ class Header(Record):
     grading: str = ""
     sampling: str = ""
     """Temperature, seed, completion tokens, in words."""
+    command: str = ""
+    """What makes this report again."""
 
 
 class Certification(Record):
@@ -166,5 +173,12 @@ class Report(Record):
     """What the whole lineage gained on other splits."""
     lineage: tuple[Ancestor, ...] = ()
     memo: MemoShown | None = None
+    matrix: Matrix = Matrix()
+    spending: Spending | None = None
+    noise: Noise = Noise()
+    regimes: Regimes | None = None
+    """None: the store does not know the reported regime."""
+    changes: Changes | None = None
+    """The harness diff; None: there is no candidate, or no repo to ask."""
     warnings: tuple[str, ...] = ()
     """What limits belief: not isolated, not deterministic, not certified, incomplete."""

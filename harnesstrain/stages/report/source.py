@@ -12,7 +12,7 @@ from harnesstrain.core.records.rollout import Rollout
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.records.task import Panel
 from harnesstrain.core.records.verdict import Epoch, Memo, Promotion, Verdict
-from harnesstrain.store.base import RunSummary
+from harnesstrain.store.base import CacheStats, RunSummary
 
 
 class Records(Protocol):
@@ -29,6 +29,9 @@ class Records(Protocol):
 
     def is_complete(self, run_id: str, /) -> bool:
         """Whether no cell is missing."""
+
+    def cache_stats(self) -> Iterable[CacheStats]:
+        """What the caches hold and how they did."""
 
     def summaries(self) -> Iterable[RunSummary]:
         """Every run in numbers."""
