@@ -24,7 +24,9 @@ cachefile.py   their file, cache.db: layout, epochs, fast look-ups
 absent.py    a cache.db that cannot be used: made anew, or done without
 pending.py   what they have not written yet
 cacheexport.py  the caches as Parquet
+frames/      records as flat tables: data frames, Parquet, CSV
 entries.py   replies, steps and grades as sealed bytes
+feed.py      what is new since the last look
 leases.py    who is at work, judged when read
 lookup.py    ids from prefixes
 migrate.py   create, check, upgrade

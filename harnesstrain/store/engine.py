@@ -95,11 +95,13 @@ class Database:
             raise self.error(error) from error
 
 
-def sqlite_database(path: Path, *, synchronous: str = "FULL", mend: str | None = None) -> Database:
+def sqlite_database(
+    path: Path, *, synchronous: str = "FULL", mend: str | None = None, read_only: bool = False
+) -> Database:
     """The SQLite file at `path`.  `synchronous=FULL` survives a power cut after each commit, `NORMAL` any kill.
 
-    `mend`: the hint when it is damaged.  Where its folder cannot be written, it can be read.
-    Raises Prerequisite, Busy.
+    `mend`: the hint when it is damaged.  `read_only`: it refuses to be changed.  Where its folder cannot be written,
+    it can be read.  Raises Prerequisite, Busy.
     """
     source = readonly.readable(path) if readonly.unwritable(path) else None
     url = sa.URL.create("sqlite", database=str(path))
@@ -113,6 +115,8 @@ def sqlite_database(path: Path, *, synchronous: str = "FULL", mend: str | None =
         connection.isolation_level = None  # SQLAlchemy's begin event below decides how transactions start
         for pragma in (f"busy_timeout={int(WAIT * 1000)}", f"synchronous={synchronous}", "temp_store=MEMORY"):
             connection.execute(f"PRAGMA {pragma}")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
@@ -145,8 +149,11 @@ def use_wal(database: Database) -> None:
                 raw.close()
 
 
-def server_database(url: str) -> Database:
-    """A PostgreSQL database by URL.  Raises UsageError (bad URL) or Prerequisite (driver missing)."""
+def server_database(url: str, *, read_only: bool = False) -> Database:
+    """A PostgreSQL database by URL.  Raises UsageError (bad URL) or Prerequisite (driver missing).
+
+    `read_only`: it refuses to be changed.
+    """
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:
@@ -157,7 +164,8 @@ def server_database(url: str) -> Database:
         hint = "use a directory, or postgresql+psycopg://user@host/database"
         raise UsageError(f"no store on '{parsed.drivername}'", hint=hint)
     try:
-        engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=8, max_overflow=-1)
+        options = {"postgresql_readonly": True} if read_only else {}
+        engine = sa.create_engine(parsed, pool_pre_ping=True, pool_size=8, max_overflow=-1, execution_options=options)
     except (ImportError, NoSuchModuleError) as error:
         hint = "pip install 'harnesstrain[postgres]'"
         raise Prerequisite("PostgreSQL needs a driver that is not installed", hint=hint) from error

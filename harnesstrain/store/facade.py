@@ -52,14 +52,14 @@ class Places:
         self.cache = self.folder / "cache.db"
         self.file = None if self.url is not None else self.folder / "store.db"
 
-    def database(self) -> Database:
+    def database(self, *, read_only: bool = False) -> Database:
         """The records database; for a file, it must be there."""
         if self.url is not None:
-            return server_database(self.url)
+            return server_database(self.url, read_only=read_only)
         assert self.file is not None
         if not self.file.exists():
             raise Prerequisite(f"no store at {self.folder}", hint="`ht init` makes one")
-        return sqlite_database(self.file)
+        return sqlite_database(self.file, read_only=read_only)
 
 
 class Store(Shelf):
@@ -73,11 +73,13 @@ class Store(Shelf):
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, location: str | Path, *, directory: Path | None = None, create: bool = False) -> Self:
+    def open(
+        cls, location: str | Path, *, directory: Path | None = None, create: bool = False, read_only: bool = False
+    ) -> Self:
         """Open the store in the `.ht` directory `location`, or the one at a URL with its files in `directory`.
 
-        `create` makes what is missing.  Raises Prerequisite: no store there, or its schema is older (`ht db upgrade`)
-        or newer than this code; StoreCorrupt: not a store.
+        `create` makes what is missing.  `read_only`: its database refuses to be changed.  Raises Prerequisite: no
+        store there, or its schema is older (`ht db upgrade`) or newer than this code; StoreCorrupt: not a store.
         """
         places = Places(location, directory)
         if create:
@@ -87,7 +89,7 @@ class Store(Shelf):
                     places.file.touch()
             except OSError as error:
                 raise files.io_error(error, places.folder) from error
-        database = places.database()
+        database = places.database(read_only=read_only)
         try:
             if create:
                 migrate.create(database)

@@ -1,0 +1,152 @@
+"""A table as a file: Parquet, or CSV for spreadsheets.
+
+A file is written beside its place under a temporary name and then renamed: a kill leaves the old file or the new one.
+What a kill left under a temporary name goes with the next export into that folder.
+
+In CSV a text that begins like a formula (`= + - @`, their wide forms, tab, carriage return), or with an apostrophe, has
+an apostrophe put in front: text of models and tasks is foreign, and a spreadsheet would compute it.  Taking one leading
+apostrophe away gives the text back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from harnesstrain.core.errors import UsageError
+from harnesstrain.core.records.base import Record
+from harnesstrain.store import files
+from harnesstrain.store.frames import arrow
+from harnesstrain.store.frames.catalogue import Table
+from harnesstrain.store.frames.shapes import Row, Shape
+
+FORMAT = "1"
+"""Raised when a column changes its meaning.  In a Parquet file's metadata, as `harnesstrain.format`."""
+
+FORMULA = "^[=+\\-@\\t\\r'＝＋－＠]"
+"""How a text begins that a spreadsheet would compute, or that has been marked as none."""
+
+
+class Form(StrEnum):
+    """What sort of file."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+class Written(Record):
+    """One table as a file."""
+
+    table: str
+    file: Path
+    rows: int
+    bytes: int
+    """Size of the file."""
+
+
+class _Sink(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def write(table: Table, rows: Iterable[Row], target: Path, form: Form) -> Written:
+    """Write a table's rows as `target`; a file of that name is replaced.
+
+    Raises UsageError (a folder is there), Prerequisite (disk full, no permission), StoreCorrupt (a damaged record).
+    """
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder", hint="name a file, or leave the table's name out to write a folder")
+    count = 0
+    _sweep(target)
+    with files.draft(target) as draft:
+        fcntl.flock(draft.file, fcntl.LOCK_EX)
+        with _sink(table.shape, draft.file, form) as sink:
+            for batch in arrow.batches(table.shape, rows):
+                sink.write(batch)
+                count += batch.num_rows
+    return Written(table=table.shape.name, file=target, rows=count, bytes=target.stat().st_size)
+
+
+def stream(table: Table, rows: Iterable[Row], out: BinaryIO) -> int:
+    """Write a table's rows as CSV to an open file; how many."""
+    count = 0
+    with _sink(table.shape, out, Form.CSV) as sink:
+        for batch in arrow.batches(table.shape, rows):
+            sink.write(batch)
+            count += batch.num_rows
+    return count
+
+
+@contextmanager
+def _sink(shape: Shape, file: BinaryIO, form: Form) -> Iterator[_Sink]:
+    sink = _ParquetSink(shape, file) if form is Form.PARQUET else _CsvSink(shape, file)
+    try:
+        yield sink
+    finally:
+        sink.close()
+
+
+class _ParquetSink:
+    def __init__(self, shape: Shape, file: BinaryIO) -> None:
+        described = {"harnesstrain.table": shape.name, "harnesstrain.format": FORMAT}
+        schema = arrow.schema(shape).with_metadata(described)
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """A row group a batch."""
+        self._writer.write_batch(batch, row_group_size=batch.num_rows)
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+class _CsvSink:
+    def __init__(self, shape: Shape, file: BinaryIO) -> None:
+        self._schema = pa.schema([(one.name, _flat(one.type)) for one in arrow.schema(shape)])
+        self._writer = pyarrow.csv.CSVWriter(file, self._schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Lines."""
+        columns = [_cells(column) for column in batch.columns]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._writer.close()
+
+
+def _flat(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_list(kind) else kind
+
+
+def _cells(column: pa.Array) -> pa.Array:
+    """A column as CSV has it: lists as JSON, text that is no formula and holds no NUL, at which readers stop."""
+    if pa.types.is_list(column.type):
+        found = [None if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist()]
+        return pa.array(found, pa.string())
+    if not pa.types.is_string(column.type):
+        return column
+    column = pc.replace_substring(column, "\x00", "\ufffd")
+    marked = pc.binary_join_element_wise(pa.scalar("'"), column, pa.scalar(""))
+    return pc.if_else(pc.match_substring_regex(column, FORMULA), marked, column)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed exports left beside `target`.  What one that is at work holds stays."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*{files.TEMPORARY}"):
+        with suppress(OSError), left.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
