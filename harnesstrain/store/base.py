@@ -100,6 +100,19 @@ class Holder(Record):
     """Its process is gone, or its heartbeat stopped."""
 
 
+class News(Record):
+    """What one look at a store found new."""
+
+    now: float
+    """Seconds since 1970 by the clock of the store's writers."""
+    entries: tuple[Entry, ...]
+    """New rows, by kind, oldest first."""
+    completed: dict[str, int]
+    """Runs that were completed, with their number of rollouts then."""
+    holders: tuple[Holder, ...]
+    """Every lease there is, new or not."""
+
+
 class CacheStats(Record):
     """What a cache holds and how it did."""
 

@@ -50,6 +50,11 @@ class Database:
         """Whether it is a file of this machine."""
         return self.engine.dialect.name == "sqlite"
 
+    @property
+    def still(self) -> bool:
+        """Whether what others write meanwhile is not seen: a copy is read, or a file taken to be unchanging."""
+        return self._source is not None and (self._source.copy is not None or "immutable" in self._source.mode)
+
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A transaction that sees one state of the database.  Raises HtError's tree only."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
 
@@ -28,6 +28,9 @@ from harnesstrain.store.base import (
 )
 from harnesstrain.store.engine import Database, server_database, sqlite_database
 from harnesstrain.store.shelf import Shelf
+
+if TYPE_CHECKING:
+    from harnesstrain.store.feed import Feed
 
 
 class Places:
@@ -224,6 +227,17 @@ class Store(Shelf):
     def holders(self) -> list[Holder]:
         """Who holds leases; stale ones marked."""
         return leases.holders(self._database)
+
+    def feed(self, kinds: Sequence[str]) -> Feed:
+        """For somebody who looks on: what is new of these kinds, look by look."""
+        from harnesstrain.store.feed import Feed
+
+        return Feed(self._database, kinds)
+
+    @property
+    def copied(self) -> bool:
+        """Whether what is read is as it was when the store was opened: its folder cannot be written."""
+        return self._database.still
 
     def fsck(self, *, deep: bool = True) -> list[Finding]:
         """What does not add up.  `deep` also reads every trace and blob."""

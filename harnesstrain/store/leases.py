@@ -121,10 +121,15 @@ def lease(database: Database, name: str, *, ttl: float = TTL, purpose: str = "")
 
 def holders(database: Database) -> list[Holder]:
     """Every lease in the store, stale ones marked."""
-    me = this_process()
     with database.read() as connection:
-        now = database.now(connection)
-        rows = connection.execute(sa.select(leases).order_by(leases.c.name)).all()
+        return held(database, connection)
+
+
+def held(database: Database, connection: sa.Connection) -> list[Holder]:
+    """`holders` inside a transaction."""
+    me = this_process()
+    now = database.now(connection)
+    rows = connection.execute(sa.select(leases).order_by(leases.c.name)).all()
     return [_holder(row, now, me) for row in rows]
 
 
