@@ -42,7 +42,8 @@ def line_of(result: Evaluated | Estimate) -> str:
     if result.tokens is not None:
         cost = f", about {result.tokens} tokens and {result.seconds:g} s"
     most = "at most " if result.early_stop and result.to_run else ""
-    return f"run {result.run[:8]}: {result.cells} cells, {result.done} done, {most}{result.to_run} to run{cost}"
+    on = f" on {result.endpoint}" if result.endpoint else ""
+    return f"run {result.run[:8]}{on}: {result.cells} cells, {result.done} done, {most}{result.to_run} to run{cost}"
 
 
 def check(result: Evaluated | Estimate) -> None:

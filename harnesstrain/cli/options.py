@@ -17,6 +17,17 @@ Split = Annotated[str | None, typer.Option("--split", help="train, holdout, seal
 Include = Annotated[list[str] | None, typer.Option("--include", help="Glob of task names.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", help="Glob of task names to leave out.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Rollouts at once.")]
+Endpoints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--endpoint",
+        metavar="NAME|URL",
+        help="A model: [endpoints.NAME], llm, a URL, ENGINE:MODEL, a rules file.  Repeatable.",
+    ),
+]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", metavar="NAME", help="Only runs on this model: its name or fingerprint.")
+]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Rollouts per task.")]
 Config = Annotated[Path | None, typer.Option("--config", help="Use this ht.toml instead of the nearest one.")]
 Set = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE: override one setting.")]

@@ -159,6 +159,8 @@ def line_of(event: Event) -> str:
         case "promoted":
             note = f" ({event.message})" if event.message else ""
             return f"  promoted {data['commit'][:8]}{note}"
+        case "model.opened":
+            return event.message
         case "propose.progress" | "run.waiting" | "warning" | "model.progress" | "gate.note" | "gate.level":
             return f"  {event.message}"
         case _:

@@ -43,6 +43,6 @@ def _key(settings: Settings, environ: Mapping[str, str]) -> str | None:
     if name is None:
         return None
     if not environ.get(name):
-        msg = f"the environment variable {name}, which [llm] api_key_env names, is not set"
+        msg = f"the environment variable {name}, which api_key_env names, is not set"
         raise Prerequisite(msg, hint=f"export {name}=…")
     return environ[name]

@@ -51,9 +51,18 @@ def as_settings(fields: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def earlier(context: Context, run: Run) -> Run | None:
-    """The newest run of the same version and panel, when it was made under another regime; else None."""
+    """The newest run of the same version and panel, when it was made under another regime; else None.
+
+    A run on the same model counts before newer ones on the configured one; runs on models that were asked for by name
+    do not count.
+    """
     alike = [one for one in context.store.runs() if (one.commit, one.panel) == (run.commit, run.panel)]
-    return alike[-1] if alike and alike[-1].regime != run.regime else None
+    if {one.regime for one in alike} <= {run.regime}:
+        return None
+    endpoint = context.devices.endpoint.fingerprint
+    found = [one for one in alike if context.store.regime(one.regime).endpoint == endpoint]
+    found = found or [one for one in alike if one.configured]
+    return found[-1] if found and found[-1].regime != run.regime else None
 
 
 def _sentence(context: Context, run: Run, field: str, then: Any, now: Any) -> str:

@@ -19,6 +19,7 @@ def command(
     exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Glob of task names to leave out.")] = None,
     seeds: opt.Seeds = 1,
     jobs: opt.Jobs = None,
+    endpoint: opt.Endpoints = None,
     fresh: Annotated[str, typer.Option("--fresh", metavar="SALT", help="Measure again as another run.")] = "",
     early_stop: Annotated[
         bool,
@@ -42,12 +43,15 @@ def command(
 ) -> None:
     """Measure harness versions over a panel.  Prints run ids.
 
-    The same command is the same run: rerunning resumes, and a complete run is a no-op.
+    The same command is the same run: rerunning resumes, and a complete run is a no-op.  With --endpoint, each model has
+    runs of its own.
     """
     from harnesstrain.cli import output, revisions
+    from harnesstrain.cli.endpoints import models_of, on_each
     from harnesstrain.cli.measuring import check, check_infra, line_of, versions_of
     from harnesstrain.cli.session import opened
     from harnesstrain.core.registry import load as plugin
+    from harnesstrain.measure.context import Context
     from harnesstrain.stages import evaluate
     from harnesstrain.stages.evaluate import Estimate, Evaluated
 
@@ -58,6 +62,7 @@ def command(
     with opened(config=config, given=given, flags=flags, progress=progress, drains=True, dry_run=dry_run) as context:
         if early_stop or criterion:
             plugin("criteria", criterion or context.settings.loop.criterion)
+        models = models_of(context, endpoint or [])
         names = revisions.arguments(revs or ["@"])
         versions = [one for name in names for one in versions_of(context, name, early_stop=early_stop)]
         spec = evaluate.EvaluateSpec(
@@ -77,14 +82,19 @@ def command(
             what = output.counted(len(changed), "uncommitted file")
             output.say(f"note: {what} {'is' if len(changed) == 1 else 'are'} not measured: {', '.join(changed[:3])}")
         results: list[Evaluated | Estimate] = []
-        try:
+
+        def measure(on: Context, name: str | None) -> None:
             for version in versions:
                 against = results[-1].run if version.against_last else None
-                this = spec.model_copy(update={"commit": version.commit, "against": against})
-                results.append(evaluate.dry_run(context, this) if dry_run else evaluate.run(context, this))
+                this = spec.model_copy(update={"commit": version.commit, "against": against, "endpoint": name})
+                results.append(evaluate.dry_run(on, this) if dry_run else evaluate.run(on, this))
                 if not json:
                     output.data(line_of(results[-1]))
                 check(results[-1])
+
+        try:
+            if versions:
+                on_each(context, models, measure)
         finally:
             if json and (results or not versions):
                 output.emit_one_or_list("estimate" if dry_run else "run", results)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harnesstrain.core.errors import ConfigError, NotFound, Unsupported
 from harnesstrain.core.records.harness import Changes
-from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.run import CONFIGURED, Run
 from harnesstrain.core.records.task import Panel, Task
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.evaluate.spec import EvaluateSpec
@@ -49,8 +49,9 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
             raise Unsupported(msg, hint=f"{error.hint}; {without}" if error.hint else without, **error.extra) from error
     seeds = tuple(range(1, spec.seeds + 1))
     regime = devices.bench.regime
+    id = Run.identify(spec.commit, chosen.panel.digest, regime.digest, seeds, spec.fresh)
     run = Run(
-        id=Run.identify(spec.commit, chosen.panel.digest, regime.digest, seeds, spec.fresh),
+        id=id,
         commit=spec.commit,
         panel=chosen.panel.digest,
         panel_name=chosen.panel.name,
@@ -58,6 +59,7 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
         regime=regime.digest,
         seeds=seeds,
         salt=spec.fresh,
+        asked_as=_names(known(context, id), spec.endpoint),
     )
     return Identified(
         run=run, panel=chosen.panel, tasks={name: with_host(task, host) for name, task in chosen.tasks.items()}
@@ -72,15 +74,28 @@ def known(context: Context, run: str) -> Run | None:
         return None
 
 
+def _names(before: Run | None, name: str | None) -> tuple[str, ...]:
+    """How a run's model was named so far, and now; empty while it was the configured one only."""
+    old = (before.asked_as or (CONFIGURED,)) if before is not None else ()
+    names = tuple(dict.fromkeys((*old, name or CONFIGURED)))
+    return () if names == (CONFIGURED,) else names
+
+
 def remember(context: Context, identified: Identified) -> None:
-    """Write the records that the run names, then the run, if it is new.  Writing them again changes nothing."""
+    """Write the records that the run names, then the run, if it is new or has a new name for its model.
+
+    Writing them again changes nothing.
+    """
     context.store.put_endpoint(context.devices.endpoint)
     context.store.put_regime(context.devices.bench.regime)
     for task in identified.tasks.values():
         context.store.put_task(task)
     context.store.put_panel(identified.panel)
-    if known(context, identified.run.id) is None:
+    before = known(context, identified.run.id)
+    if before is None:
         context.store.put_run(identified.run)
+    elif before.asked_as != identified.run.asked_as:
+        context.store.put_run(before.model_copy(update={"asked_as": identified.run.asked_as}))
     context.repo.set_ref(f"runs/{identified.run.id[:16]}", identified.run.commit)
 
 

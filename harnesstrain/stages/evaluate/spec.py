@@ -33,6 +33,8 @@ class EvaluateSpec(Record):
     """A baseline's run: measure only what can still change the verdict against it.  None: measure everything."""
     criterion: str | None = None
     """Whose verdict that is: a registered name or module:Class; None: the configured one."""
+    endpoint: str | None = None
+    """How the context's model was named; None: it is the configured one."""
 
 
 class Evaluated(Record):
@@ -56,6 +58,8 @@ class Evaluated(Record):
     """Cells of which nothing ran but the harness: every reply, every action and the grade came from a cache."""
     not_needed: int = 0
     """Cells left unmeasured because they cannot change the verdict."""
+    endpoint: str | None = None
+    """How its model was named; None: the configured one."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -81,3 +85,5 @@ class Estimate(Record):
     """Estimated tokens, from the mean of past rollouts on this panel's tasks; None without history."""
     seconds: float | None
     """Estimated recorded seconds over the jobs at once; None without history."""
+    endpoint: str | None = None
+    """How its model was named; None: the configured one."""

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping
 
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
+from harnesstrain.core.records.run import MODEL_BOUND
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
@@ -28,7 +29,7 @@ def run(context: Context, spec: EvaluateSpec, criterion: Criterion | None = None
     another process measures the same run.
     """
     identified = identify(context, spec)
-    _tell_of_another_regime(context, identified)
+    _tell_of_another_regime(context, identified, named=spec.endpoint is not None)
     remember(context, identified)
     with alone(context, identified.run.id):
         return _measure(context, spec, identified, early(context, spec, identified, criterion))
@@ -67,19 +68,27 @@ def _measure(context: Context, spec: EvaluateSpec, identified: Identified, stops
         tokens=driven.tokens,
         from_caches=sum(rollout.from_caches for rollout in rollouts),
         not_needed=not_needed,
+        endpoint=spec.endpoint,
     )
     context.bus.emit("run.finished", **evaluated.model_dump())
     return evaluated
 
 
-def _tell_of_another_regime(context: Context, identified: Identified) -> None:
-    """Warn where what was measured before is not comparable with what is measured now."""
+def _tell_of_another_regime(context: Context, identified: Identified, *, named: bool) -> None:
+    """Warn where what was measured before is not comparable with what is measured now.
+
+    `named`: the model was asked for by name; that it is another one is no news then.
+    """
     before = earlier(context, identified.run)
     if before is None or before.imported is not None:
         return
-    fields = in_words(context, before, changed(context, before))
+    differing = changed(context, before)
+    if named and set(differing) <= set(MODEL_BOUND):
+        return
     context.bus.emit(
-        "warning", f"another regime than of run {before.id[:8]}: {fields}; earlier runs are not comparable"
+        "warning",
+        f"another regime than of run {before.id[:8]}: {in_words(context, before, differing)}; "
+        "earlier runs are not comparable",
     )
 
 
@@ -105,6 +114,7 @@ def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:
         early_stop=spec.against not in (None, identified.run.id),
         tokens=None if mean_tokens is None else round(mean_tokens * missing),
         seconds=None if mean_seconds is None else round(mean_seconds * missing / jobs, 1),
+        endpoint=spec.endpoint,
     )
 
 
