@@ -19,6 +19,7 @@ prebuilding.py what `ht tasks prebuild` does
 checking.py    what `ht tasks check` does
 tasks.py       what `ht tasks oracle` does
 exporting.py   what `ht export` prints
+frames.py      what `ht export --parquet` and `--csv` write
 importing.py   what `ht import` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`
 walkthrough.py what `ht quickstart` runs
@@ -28,5 +29,9 @@ parting.py     where two runs part, for `ht diff`
 measuring.py   what `ht evaluate` does around the stage
 progress.py    bars on a terminal, lines elsewhere
 tables.py      records as rows for people
+onlooking.py   look after look, for `ht watch`
+watching.py    one moment as lines
+styled.py      lines with styles; foreign text is cleaned here
+screen.py      a terminal taken over for a while
 commands/      one file per command
 """

@@ -10,5 +10,6 @@ reading.py    the store, as the tables read it
 catalogue.py  every table by name
 arrow.py      rows → Arrow
 writing.py    a table as a Parquet or CSV file
+export.py     tables of a store as files
 opened.py     open_store: the tables as data frames
 """

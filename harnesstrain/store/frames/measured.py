@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from harnesstrain.core.errors import StoreCorrupt
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.rollout import Rollout, Step, latest_attempts
@@ -287,8 +288,18 @@ def steps(reading: Reading) -> Iterator[Row]:
                 "commit": run.commit,
                 "newest": rollout.id in newest,
             }
-            for step in reading.store.trace(rollout.id).steps:
+            for step in _trace(reading, rollout):
                 yield whose | _step(step)
+
+
+def _trace(reading: Reading, rollout: Rollout) -> Sequence[Step]:
+    try:
+        return reading.store.trace(rollout.id).steps
+    except StoreCorrupt as error:
+        if reading.lost is None:
+            raise
+        reading.lost.append(error.message)
+        return ()
 
 
 def _step(step: Step) -> Row:

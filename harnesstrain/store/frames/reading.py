@@ -30,6 +30,8 @@ class Reading:
         self.store = store
         self.only = frozenset(only)
         self.rollout = rollout
+        self.lost: list[str] | None = None
+        """What is said of traces that cannot be read, whose steps are then left out; None: the first one is raised."""
 
     def dated(self, kind: type[R]) -> Iterator[tuple[R, datetime]]:
         """Every record of a kind in its newest state, in order of first commit."""

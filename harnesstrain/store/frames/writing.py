@@ -53,6 +53,8 @@ class Written(Record):
     rows: int
     bytes: int
     """Size of the file."""
+    lost: tuple[str, ...] = ()
+    """What is said of traces that could not be read: their steps are left out."""
 
 
 class _Sink(Protocol):

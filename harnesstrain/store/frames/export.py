@@ -1,0 +1,61 @@
+"""Tables of a store as files: which, where, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harnesstrain.core.errors import UsageError
+from harnesstrain.store.facade import Store
+from harnesstrain.store.frames.catalogue import BY_RUN, TABLES, Table, table
+from harnesstrain.store.frames.opened import asked
+from harnesstrain.store.frames.writing import Form, Written, write
+
+
+class Planned(NamedTuple):
+    """A table, and the file that it is to become."""
+
+    table: Table
+    file: Path
+
+
+def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
+    """Where tables go: table `name` into the file `target`, or into a folder; all of them (None) into a folder.
+
+    A name that ends like `form` is a file.  Raises UsageError.
+    """
+    other = Form.CSV if form is Form.PARQUET else Form.PARQUET
+    if target.suffix == f".{other}" and not target.is_dir():
+        raise UsageError(f"{target} has the name of another format", hint=f"`--{other}` writes such files")
+    is_file = target.suffix == f".{form}" and not target.is_dir()
+    if name is None and is_file:
+        hint = f"`ht export rollouts --{form} {target}` writes one table; a folder takes all"
+        raise UsageError(f"{target} is one file, and there are {len(TABLES)} tables", hint=hint)
+    if not is_file and target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is not a folder", hint=f"name a folder, or a file that ends in .{form}")
+    chosen = list(TABLES.values()) if name is None else [table(name)]
+    return [Planned(one, target if is_file else target / f"{one.shape.name}.{form}") for one in chosen]
+
+
+def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[str] = ()) -> Iterator[Written]:
+    """Write the files, one after the other.  `runs`: limits runs, rollouts and steps to these; empty: all.
+
+    What refers to other rows is read before them, so that a store that others write to comes out whole: every flip has
+    its verdict, every step its rollout.  Raises UsageError, Prerequisite, StoreCorrupt (a damaged record).
+    """
+    if runs and not any(one.table.shape.name in BY_RUN for one in planned):
+        asked(store, planned[0].table.shape.name, runs)
+    for one in sorted(planned, key=lambda one: _ORDER.index(one.table.shape.name)):
+        name = one.table.shape.name
+        reading = asked(store, name, runs if name in BY_RUN else ())
+        reading.lost = []
+        written = write(one.table, one.table.rows(reading), one.file, form)
+        yield written.model_copy(update={"lost": tuple(reading.lost)})
+
+
+_ORDER = (
+    *("steps", "rollouts", "memos", "promotions", "epochs", "excluded", "flips", "verdicts"),
+    *("certificates", "runs", "candidates", "panels", "caches"),
+)
+"""Tables before those that they refer to."""
