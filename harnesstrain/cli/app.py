@@ -33,6 +33,7 @@ COMMANDS = {
     "show": "Look",
     "diff": "Look",
     "status": "Look",
+    "watch": "Look",
     "rev-parse": "Plumbing",
     "cat-trace": "Plumbing",
     "cache": "Plumbing",

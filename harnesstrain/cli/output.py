@@ -108,6 +108,11 @@ def colour(stream: Any) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
+def animated(stream: Any) -> bool:
+    """Whether `stream` is a terminal that can be redrawn in place.  NO_COLOR does not forbid that."""
+    return bool(stream.isatty()) and os.environ.get("TERM", "") not in ("dumb", "")
+
+
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")

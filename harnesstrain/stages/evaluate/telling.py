@@ -17,7 +17,7 @@ from harnesstrain.core.records.flight import Flight, UnderWay
 
 log = logging.getLogger(__name__)
 
-EVERY = 1.0
+EVERY = 0.5
 """Seconds between two writes, at least."""
 ENDS = ("rollout.finished", "rollout.retried")
 

@@ -1,0 +1,61 @@
+"""Lines with styles: data that a terminal shows in colour and a pipe as plain text.  Foreign text is cleaned here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from harnesstrain.stages.report.plain import plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Piece(NamedTuple):
+    """Text in one style."""
+
+    text: str
+    style: str = ""
+    """As rich names it; empty: none."""
+
+
+Line = list[Piece]
+"""Pieces in a row."""
+
+
+def line(*parts: str | tuple[str, str]) -> Line:
+    """A line of parts, each a text or a text with its style.  No part can move the cursor or end the line."""
+    return [Piece(_flat(part), "") if isinstance(part, str) else Piece(_flat(part[0]), part[1]) for part in parts]
+
+
+def text_of(found: Line) -> str:
+    """The line without its styles."""
+    return "".join(piece.text for piece in found).rstrip()
+
+
+def flowed(facts: Sequence[str], width: int, indent: str = "  ") -> list[Line]:
+    """Facts in a row, apart by a dot; those that do not fit go on in the next line."""
+    lines: list[str] = []
+    for fact in facts:
+        if lines and len(lines[-1]) + 3 + len(fact) <= width:
+            lines[-1] += f" · {fact}"
+        else:
+            lines.append(indent + fact)
+    return [line(one) for one in lines]
+
+
+def rich_text(found: Line, width: int | None = None) -> Text:
+    """The line for rich, cut to `width` columns."""
+    from rich.text import Text
+
+    made = Text(no_wrap=True, overflow="ellipsis", end="")
+    for piece in found:
+        made.append(piece.text, piece.style or None)
+    if width is not None:
+        made.truncate(width, overflow="ellipsis")
+    return made
+
+
+def _flat(text: str) -> str:
+    """One line of plain text; spaces are kept."""
+    return plain(text).replace("\n", " ").replace("\t", " ")
