@@ -8,7 +8,7 @@ from typing import Protocol
 from harnesstrain.core.records.candidate import Candidate
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.llm import Endpoint
-from harnesstrain.core.records.rollout import Rollout
+from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.records.task import Panel
 from harnesstrain.core.records.verdict import Epoch, Memo, Promotion, Verdict
@@ -26,6 +26,9 @@ class Records(Protocol):
 
     def rollouts(self, run_id: str, /) -> Iterable[Rollout]:
         """Every attempt of a run."""
+
+    def trace(self, rollout_id: str, /) -> Trace:
+        """What a rollout exchanged.  Raises NotFound (none recorded) or StoreCorrupt (lost or damaged)."""
 
     def is_complete(self, run_id: str, /) -> bool:
         """Whether no cell is missing."""
