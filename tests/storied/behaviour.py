@@ -160,7 +160,8 @@ class _Telling:
         seen = digest(output.decode())
         self._step(
             kind=StepKind.RUN, source=source, duration=dice[6] / 900, request_digest=self.chain,
-            action=json.dumps({"run": command}), exit_code=1 if b"Traceback" in output else 0, stdout=output,
+            action=json.dumps({"kind": "run", "command": command, "cwd": None, "timeout": None, "stdin": None}),
+            exit_code=1 if b"Traceback" in output else 0, stdout=output,
             stderr=b"", scrubbed_digest=seen, raw_digest=seen,
         )  # fmt: skip
         self.cached += served
