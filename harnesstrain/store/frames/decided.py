@@ -31,7 +31,7 @@ CANDIDATES = shape(
     reasoning_tokens   int    of these, reasoning
     cost_usd           float  US dollars, as the estimator says
     transcript         text   digest of the kept transcript
-    at                 time   when it was first recorded, UTC
+    recorded_at        time   when it was first recorded, UTC
     """,
 )
 
@@ -53,31 +53,31 @@ VERDICTS = shape(
     "verdicts",
     "one verdict",
     """
-    verdict            text   id of the verdict
-    epoch              int    first epoch that came to it
-    decision           text   selected, rejected or unmeasurable
-    criterion          text   who judged
-    loss               float  negative selects; infinity: a regression under strict-pareto
-    sentence           text   the reason
-    candidate          text   id of the newest candidate with the commit
-    hypothesis         text   what the candidate says of itself
-    base_commit        text   baseline
-    cand_commit        text   candidate
-    base_run           text   run of the baseline
-    cand_run           text   run of the candidate
-    regime             text   measurement identity
-    gained             int    flips to solved
-    lost               int    flips from solved
-    hollow             int    moves between unsolved outcomes
-    excluded           int    cells left out
-    unmeasurable       int    cells without a measurement
-    not_needed         int    of `excluded`, cells that could not change the decision
-    proven_unchanged   int    cells with the same requests and actions
-    p_value            float  exact one-sided McNemar over the flips
-    detectable         int    fewest clean gains that reach p <= 0.05; 0: it cannot
-    certified          bool   whether cells without a certificate were left out
-    certificates       int    certificates it rests on
-    at                 time   when it was first recorded, UTC
+    verdict           text   id of the verdict
+    epoch             int    first epoch that came to it
+    decision          text   selected, rejected or unmeasurable
+    criterion         text   who judged
+    loss              float  negative selects; infinity: a regression under strict-pareto
+    sentence          text   the reason
+    candidate         text   id of the newest candidate with the commit
+    hypothesis        text   what the candidate says of itself
+    base_commit       text   baseline
+    cand_commit       text   candidate
+    base_run          text   run of the baseline
+    cand_run          text   run of the candidate
+    regime            text   measurement identity
+    gained            int    flips to solved
+    lost              int    flips from solved
+    hollow            int    moves between unsolved outcomes
+    excluded          int    cells left out
+    unmeasurable      int    cells without a measurement
+    not_needed        int    of `excluded`, cells that could not change the decision
+    proven_unchanged  int    cells with the same requests and actions
+    p_value           float  exact one-sided McNemar over the flips
+    detectable        int    fewest clean gains that reach p <= 0.05; 0: it cannot
+    certified         bool   whether cells without a certificate were left out
+    certificates      int    certificates it rests on
+    recorded_at       time   when it was first recorded, UTC
     """
     + _SIDE.format("base", "baseline")
     + _SIDE.format("cand", "candidate"),
@@ -148,7 +148,7 @@ EPOCHS = shape(
     p_value      float  of the verdict
     promotion    text   id of the promotion
     seconds      float  wall time, s
-    at           time   when it was first recorded, UTC
+    recorded_at  time   when it was first recorded, UTC
     """,
 )
 
@@ -156,15 +156,15 @@ PROMOTIONS = shape(
     "promotions",
     "one promotion in its newest state",
     """
-    promotion  text  id of the promotion
-    verdict    text  verdict it rests on
-    epoch      int   first epoch that came to that verdict
-    branch     text  branch that was moved
-    old        text  commit before
-    new        text  commit after
-    state      text  intended, done or refused
-    reason     text  why it was refused
-    at         time  when it was first recorded, UTC
+    promotion    text  id of the promotion
+    verdict      text  verdict it rests on
+    epoch        int   first epoch that came to that verdict
+    branch       text  branch that was moved
+    old          text  commit before
+    new          text  commit after
+    state        text  intended, done or refused
+    reason       text  why it was refused
+    recorded_at  time  when it was first recorded, UTC
     """,
 )
 
@@ -182,7 +182,7 @@ MEMOS = shape(
     completion_tokens  int   tokens it received
     reasoning_tokens   int   of these, reasoning
     transcript         text  digest of the kept transcript
-    at                 time  when it was first recorded, UTC
+    recorded_at        time  when it was first recorded, UTC
     """,
 )
 
@@ -193,7 +193,7 @@ _OF_VERDICT = ("decision", "criterion", "p_value", "base_commit", "cand_commit",
 def candidates(reading: Reading) -> Iterator[Row]:
     """Rows of CANDIDATES, oldest first."""
     for one, at in reading.dated(Candidate):
-        yield {**one.model_dump(include=_SAME), "candidate": one.id, **tokens(one.usage), "at": at}
+        yield {**one.model_dump(include=_SAME), "candidate": one.id, **tokens(one.usage), "recorded_at": at}
 
 
 def verdicts(reading: Reading) -> Iterator[Row]:
@@ -214,7 +214,7 @@ def verdicts(reading: Reading) -> Iterator[Row]:
             "detectable": one.detectable,
             "certified": one.certified,
             "certificates": len(one.certificates),
-            "at": at,
+            "recorded_at": at,
             **_levers(one.base, "base_"),
             **_levers(one.cand, "cand_"),
         }
@@ -260,7 +260,7 @@ def epochs(reading: Reading) -> Iterator[Row]:
             "gained": len(verdict.gained) if verdict else None,
             "lost": len(verdict.lost) if verdict else None,
             "p_value": verdict.p_value if verdict else None,
-            "at": at,
+            "recorded_at": at,
         }
 
 
@@ -268,13 +268,13 @@ def promotions(reading: Reading) -> Iterator[Row]:
     """Rows of PROMOTIONS, oldest first."""
     for one, at in reading.dated(Promotion):
         epoch = reading.epoch_of_verdict.get(one.verdict or "")
-        yield {**one.model_dump(exclude={"id"}), "promotion": one.id, "epoch": epoch, "at": at}
+        yield {**one.model_dump(exclude={"id"}), "promotion": one.id, "epoch": epoch, "recorded_at": at}
 
 
 def memos(reading: Reading) -> Iterator[Row]:
     """Rows of MEMOS, oldest first."""
     for one, at in reading.dated(Memo):
-        yield {**one.model_dump(exclude={"id", "usage"}), "memo": one.id, **tokens(one.usage), "at": at}
+        yield {**one.model_dump(exclude={"id", "usage"}), "memo": one.id, **tokens(one.usage), "recorded_at": at}
 
 
 def _judged(reading: Reading, verdict: Verdict) -> Row:

@@ -20,40 +20,40 @@ RUNS = shape(
     "runs",
     "one run: a harness version over a panel under a regime",
     """
-    run             text   id of the run
-    commit          text   harness version, 40 hex; of an imported run a digest of its agent
-    candidate       text   id of the newest candidate with that commit
-    hypothesis      text   what the candidate says of itself
-    epoch           int    first epoch whose candidate this run measured
-    at              time   when it was first recorded, UTC
-    panel           text   name of the panel
-    panel_digest    text   digest of the panel's tasks
-    split           text   train, holdout or sealed; null: the whole panel
-    seeds           ints   seeds of each task
-    salt            text   of --fresh; empty otherwise
-    regime          text   measurement identity: runs are comparable only if it is equal
-    model           text   name of the model
-    engine          text   what serves it
-    endpoint        text   fingerprint of the endpoint
-    deterministic   bool   whether the endpoint is claimed to repeat itself
-    sandbox         text   kind of the sandbox
-    network         text   network of the sandbox
-    grading         text   submitted, final_state or imported
-    temperature     float  of the sampling; 0 is greedy
-    sampling_seed   int    of the sampling
-    max_tokens      int    completion tokens per call, at most
-    complete        bool   whether no cell is missing
-    cells           int    cells measured: (task, seed)
-    solved          int    of `cells`, solved
-    scorable        int    of `cells`, not ended by infrastructure
-    not_needed      int    cells that an early decision left unmeasured
-    attempts        int    rollouts, retries included
-    llm_calls       int    over the newest attempt of each cell, as the next three
-    actions         int    actions in the environment
-    tokens          int    prompt and completion tokens
-    seconds         float  recorded time, s
-    against         text   baseline run of an early stop
-    imported        text   program that measured it; null: this one
+    run            text   id of the run
+    commit         text   harness version, 40 hex; of an imported run a digest of its agent
+    candidate      text   id of the newest candidate with that commit
+    hypothesis     text   what the candidate says of itself
+    epoch          int    first epoch whose candidate this run measured
+    recorded_at    time   when it was first recorded, UTC
+    panel          text   name of the panel
+    panel_digest   text   digest of the panel's tasks
+    split          text   train, holdout or sealed; null: the whole panel
+    seeds          ints   seeds of each task
+    salt           text   of --fresh; empty otherwise
+    regime         text   measurement identity: runs are comparable only if it is equal
+    model          text   name of the model
+    engine         text   what serves it
+    endpoint       text   fingerprint of the endpoint
+    deterministic  bool   whether the endpoint is claimed to repeat itself
+    sandbox        text   kind of the sandbox
+    network        text   network of the sandbox
+    grading        text   submitted, final_state or imported
+    temperature    float  of the sampling; 0 is greedy
+    sampling_seed  int    of the sampling
+    max_tokens     int    completion tokens per call, at most
+    complete       bool   whether no cell is missing
+    cells          int    cells measured: (task, seed)
+    solved         int    of `cells`, solved
+    scorable       int    of `cells`, not ended by infrastructure
+    not_needed     int    cells that an early decision left unmeasured
+    attempts       int    rollouts, retries included
+    llm_calls      int    over the newest attempt of each cell, as the next three
+    actions        int    actions in the environment
+    tokens         int    prompt and completion tokens
+    seconds        float  recorded time, s
+    against        text   baseline run of an early stop
+    imported       text   program that measured it; null: this one
     """,
 )
 
@@ -171,7 +171,7 @@ CERTIFICATES = shape(
     chain        text  digest over the actions
     state        text  digest of the files that the chain left
     detail       text  more, JSON
-    at           time  when it was first recorded, UTC
+    recorded_at  time  when it was first recorded, UTC
     """,
 )
 
@@ -222,7 +222,7 @@ def _run(reading: Reading, run: Run, summary: RunSummary) -> Row:
         "candidate": candidate.id if candidate else None,
         "hypothesis": candidate.hypothesis if candidate else None,
         "epoch": reading.epoch_of_run.get(run.id),
-        "at": moment(summary.at),
+        "recorded_at": moment(summary.at),
         "panel": run.panel_name,
         "panel_digest": run.panel,
         "seeds": list(run.seeds),
@@ -342,7 +342,7 @@ def certificates(reading: Reading) -> Iterator[Row]:
     """Rows of CERTIFICATES, oldest first."""
     for one, at in reading.dated(Certificate):
         same = one.model_dump(include={column.name for column in CERTIFICATES.columns} - {"detail"})
-        yield {**same, "certificate": one.id, "detail": _json(one.detail) if one.detail else None, "at": at}
+        yield {**same, "certificate": one.id, "detail": _json(one.detail) if one.detail else None, "recorded_at": at}
 
 
 def panels(reading: Reading) -> Iterator[Row]:
