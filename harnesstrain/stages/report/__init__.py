@@ -17,10 +17,17 @@ spending.py   tokens, calls and time: for each task, for each solve, by how roll
 noise.py      caches, retries, infrastructure failures, drift
 regimes.py    what else the store's runs were measured under
 changes.py    the harness diff
+summary.py    the report in a few sentences, and whether to believe it
+flips.py      where each flipped cell parts, as data
+flipdiffs.py  two runs → that, from the traces of flipped cells
+linediff.py   two texts side by side, equal stretches folded
+steplines.py  what a step says or does, whole or in one line
+flip_parts.py a flip in a few lines
 sections.py   a Report as titled parts in reading order
 tables.py     one table as aligned text or Markdown
 plain.py      foreign text made safe to show
 render.py     to_text, to_markdown, to_json
+html/         to_html: one page, or a folder with every trace
 """
 
 from harnesstrain.stages.report.build import ReportSpec, build

@@ -17,6 +17,8 @@ from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.judge.transitions import transitions
 from harnesstrain.stages.report.beyond import elsewhere, lineage, moved
 from harnesstrain.stages.report.changes import Changes, changes
+from harnesstrain.stages.report.flipdiffs import flip_diffs
+from harnesstrain.stages.report.flips import FlipDiffs
 from harnesstrain.stages.report.history import epoch_rows
 from harnesstrain.stages.report.matrix import matrix
 from harnesstrain.stages.report.noise import noise
@@ -81,6 +83,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         cand=chosen.verdict.cand if chosen.verdict else (comparison.cand if comparison else None),
         excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
         unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
+        flips=_flips(records, chosen, comparison),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
         moved=moved(records, chosen.base, certificates),
@@ -198,6 +201,12 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
         compared=source.base.cells,
         not_needed=sum(one.reason == NOT_NEEDED for one in (verdict.excluded if verdict else comparison.absent)),
     )
+
+
+def _flips(records: Records, chosen: _Chosen, comparison: Comparison | None) -> FlipDiffs:
+    if chosen.cand is None or comparison is None:
+        return FlipDiffs()
+    return flip_diffs(records, chosen.base, chosen.cand, chosen.verdict or comparison)
 
 
 def _memo(records: Records) -> MemoShown | None:

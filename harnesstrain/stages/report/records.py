@@ -9,6 +9,7 @@ from harnesstrain.core.records.verdict import Excluded, Flip, Levers
 from harnesstrain.judge.statistics import Interval
 from harnesstrain.judge.transitions import Transition
 from harnesstrain.stages.report.changes import Changes
+from harnesstrain.stages.report.flips import FlipDiffs
 from harnesstrain.stages.report.matrix import Matrix
 from harnesstrain.stages.report.noise import Noise
 from harnesstrain.stages.report.regimes import Regimes
@@ -83,6 +84,8 @@ class EpochRow(Record):
     """95 % Wilson interval of solved/cells; None where only a part was measured."""
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    flips: tuple[Flip, ...] = ()
+    """Gained, then lost, each with what it rests on."""
     verdict: str | None = None
     reason: str = ""
 
@@ -167,6 +170,8 @@ class Report(Record):
     cand: Levers | None = None
     excluded: tuple[Excluded, ...] = ()
     unmeasurable: tuple[Excluded, ...] = ()
+    flips: FlipDiffs = FlipDiffs()
+    """Where each flipped cell parts."""
     transitions: tuple[Transition, ...] = ()
     holdout: tuple[Measured, ...] = ()
     moved: tuple[Moved, ...] = ()

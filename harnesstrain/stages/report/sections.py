@@ -12,6 +12,7 @@ from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
+from harnesstrain.stages.report.flip_parts import told
 from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
 from harnesstrain.stages.report.tables import Table
@@ -27,7 +28,7 @@ class Part(Record):
     sentences: tuple[str, ...] = ()
     table: Table | None = None
     text: str = ""
-    """Free text of an estimator: shown as it is, never as markup."""
+    """Lines, an estimator's free text among them: shown as they are, never as markup."""
 
 
 def title(report: Report) -> str:
@@ -47,6 +48,7 @@ def parts(report: Report) -> tuple[Part, ...]:
             _epochs(report),
             _verdict(report),
             _flips(report),
+            _parted(report),
             _levers(report),
             _left_out(report),
             _transitions(report),
@@ -172,6 +174,10 @@ def _flip_rows(kind: str, flips: Iterable[Flip]) -> Iterator[tuple[str, ...]]:
     for flip in flips:
         why = (flip.attribution or NONE, flip.evidence or NONE)
         yield (kind, flip.task, str(flip.seed), flip.base_outcome, flip.cand_outcome, *why)
+
+
+def _parted(report: Report) -> Part:
+    return Part(title="Where they part", text="\n".join(told(report.flips)))
 
 
 def _levers(report: Report) -> Part:
