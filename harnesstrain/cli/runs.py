@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harnesstrain.cli.choosing import of_one_model, on_endpoint, unmeasured
 from harnesstrain.cli.revisions import Range, baseline, commit_of, measured_here, range_of
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.ids import SHORTEST, is_hex
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def run_of(context: Context, name: str, *, complete: bool = False) -> str:
     """A run id, or the newest run of a version; with `complete` the newest complete one, where there is one.
 
-    Raises NotFound, Ambiguous.
+    Runs on the configured model come first.  Raises NotFound, Ambiguous.
     """
     named = _named(context, name, ("run",))
     if named is not None:
@@ -27,6 +28,8 @@ def run_of(context: Context, name: str, *, complete: bool = False) -> str:
     if not found:
         msg = f"{commit[:8]} was not measured yet"
         raise NotFound(msg, hint=f"`ht evaluate {name}`")
+    ids = ", ".join(one.id[:8] for one in found[-2:])
+    found = of_one_model(context, found, lambda one: one, commit[:8], hint=f"name the run: {ids}")
     whole = [one for one in found if context.store.is_complete(one.id)] if complete else []
     return (whole or found)[-1].id
 
@@ -37,30 +40,35 @@ def commit_named(context: Context, name: str) -> str:
     return context.store.run(named).commit if named is not None else commit_of(context, name)
 
 
-def runs_of(context: Context, text: str) -> Range:
+def runs_of(context: Context, text: str, endpoint: str | None = None) -> Range:
     """`base..cand` as two comparable runs: the newest complete pair of one panel, split, regime and seeds.
 
-    Where one side was begun only, the newest pair there is.  Each side may be a run id.  Raises NotFound when no such
-    pair was measured.
+    Where one side was begun only, the newest pair there is.  Each side may be a run id.  `endpoint`: only runs on that
+    model; without it, those on the configured one come first.  Raises NotFound when no such pair was measured,
+    Ambiguous where only other models have one, and several do.
     """
     left, _, right = text.partition("..")
     sides = [_named(context, side, ("run",)) if side else None for side in (left, right)]
     if sides[0] and sides[1]:
+        both = [context.store.run(sides[0]), context.store.run(sides[1])]
+        if len(on_endpoint(context, both, endpoint)) < len(both):
+            raise unmeasured(context, f"'{text}' was not measured", both, endpoint, text)
         return Range(base=sides[0], cand=sides[1])
     if sides[0] or sides[1]:
         fixed = measured_here(context.store.run(sides[0] or sides[1] or ""))
         other = commit_of(context, right if sides[0] else left) if (right if sides[0] else left) else baseline(context)
-        others = _runs_of_commit(context, other)
+        others = on_endpoint(context, _runs_of_commit(context, other), endpoint)
         found = _newest_pair(context, [fixed], others) if sides[0] else _newest_pair(context, others, [fixed])
         if found is None:
             raise _missing(context, other, fixed)
         return found
     pair = range_of(context, text)
-    found = _newest_pair(context, _runs_of_commit(context, pair.base), _runs_of_commit(context, pair.cand))
+    bases, cands = (_runs_of_commit(context, one) for one in (pair.base, pair.cand))
+    found = _newest_pair(context, *(on_endpoint(context, runs, endpoint) for runs in (bases, cands)))
     if found is not None:
         return found
     msg = f"{pair.base[:8]} and {pair.cand[:8]} were not measured alike"
-    raise NotFound(msg, hint=f"`ht evaluate {pair.base[:8]}..{pair.cand[:8]}` measures both")
+    raise unmeasured(context, msg, [*bases, *cands], endpoint, f"{pair.base[:8]}..{pair.cand[:8]}")
 
 
 def regimes_of(context: Context, text: str) -> Range | None:
@@ -84,6 +92,9 @@ def verdict_of(context: Context, name: str, criterion: str | None, *, record: bo
     cand = measured_here(context.store.run(run)).commit if run else commit_of(context, name)
     if criterion is None:
         known = [v for v in context.store.verdicts() if v.cand_commit == cand and run in (None, v.cand_run)]
+        known = of_one_model(
+            context, known, lambda one: context.store.run(one.cand_run), cand[:8], hint="name the verdict or the run"
+        )
         if known and (known[-1].base_commit == base or cand == base):
             return known[-1]
     pair = runs_of(context, f"{base}..{run or cand}")
@@ -118,6 +129,9 @@ def _newest_pair(context: Context, bases: list[Run], cands: list[Run]) -> Range 
         for base in sorted(newest, key=lambda one: one.id != cand.early_stop_against)
         if _alike(base) == _alike(cand)
     ]
+    if pairs:
+        what = f"{pairs[0][0].commit[:8]}..{pairs[0][1].commit[:8]}"
+        pairs = of_one_model(context, pairs, lambda pair: pair[0] if pair[0].configured else pair[1], what)
     whole = {run.id: context.store.is_complete(run.id) for pair in pairs for run in pair}
     chosen = next((pair for pair in pairs if all(whole[run.id] for run in pair)), pairs[0] if pairs else None)
     return Range(base=chosen[0].id, cand=chosen[1].id) if chosen else None

@@ -91,23 +91,32 @@ def _llm(settings: Settings, said: EndpointSection, engine: str) -> LlmSection:
     )
 
 
-def _of_url(settings: Settings, text: str) -> NamedModel:
-    """`http://HOST:PORT/v1`, with `#MODEL`.  The configured key goes to the configured server, and to no other."""
+def shown_url(text: str) -> str:
+    """A URL as records and people get it: without user and query.  Raises UsageError."""
     parts = urlsplit(text)
     try:
         host = parts.hostname
         port = f":{parts.port}" if parts.port is not None else ""
     except ValueError as error:
         raise UsageError(f"'{text}' is not a URL: {error}", hint="http://HOST:PORT/v1") from None
-    if parts.password is not None or not host:
-        msg = "a URL must not contain a password" if host else f"'{text}' names no host"
-        raise UsageError(msg, hint="[endpoints.NAME] in ht.toml has api_key_env" if host else "http://HOST:PORT/v1")
-    url = urlunsplit(parts._replace(fragment=""))
-    configured = urlsplit(settings.llm.url or "")
-    own = (parts.scheme, parts.netloc) == (configured.scheme, configured.netloc)
-    said = EndpointSection(url=url, model=parts.fragment or None, api_key_env=settings.llm.api_key_env if own else None)
+    if not host:
+        raise UsageError(f"'{text}' names no host", hint="http://HOST:PORT/v1")
     shown = f"[{host}]" if ":" in host else host
-    name = urlunsplit((parts.scheme, shown + port, parts.path, "", parts.fragment))
+    return urlunsplit((parts.scheme, shown + port, parts.path, "", parts.fragment))
+
+
+def _of_url(settings: Settings, text: str) -> NamedModel:
+    """`http://HOST:PORT/v1`, with `#MODEL`.  The configured key goes to the configured server, and to no other."""
+    name = shown_url(text)
+    parts, configured = urlsplit(text), urlsplit(settings.llm.url or "")
+    if parts.password is not None:
+        raise UsageError("a URL must not contain a password", hint="[endpoints.NAME] in ht.toml has api_key_env")
+    own = (parts.scheme, parts.netloc) == (configured.scheme, configured.netloc)
+    said = EndpointSection(
+        url=urlunsplit(parts._replace(fragment="")),
+        model=parts.fragment or None,
+        api_key_env=settings.llm.api_key_env if own else None,
+    )
     return NamedModel(name=name, llm=_llm(settings, said, EXTERNAL))
 
 

@@ -14,6 +14,7 @@ def command(
     task: Annotated[str | None, typer.Option("--task", "-t", help="Only this task, with both sides in full.")] = None,
     patch: Annotated[bool, typer.Option("--patch", help="The harness diff instead.")] = False,
     exit_code: opt.ExitCode = False,
+    endpoint: opt.Endpoint = None,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
@@ -40,7 +41,7 @@ def command(
                 output.data(line)
             differs = bool(fields)
         else:
-            found = partings(context.store, runs.runs_of(context, compared), task)
+            found = partings(context.store, runs.runs_of(context, compared, endpoint), task)
             if json:
                 more = found.model_dump(include={"regime", "same", "proven", "not_needed", "missing"})
                 output.emit_list("divergences", list(found.tasks), **more)

@@ -14,6 +14,7 @@ def command(
     criterion: Annotated[str | None, typer.Option("--criterion", "-c", help="Name or module:Class.")] = None,
     dry_run: opt.DryRun = False,
     exit_code: opt.ExitCode = False,
+    endpoint: opt.Endpoint = None,
     config: opt.Config = None,
     given: opt.Set = None,
     json: opt.Json = False,
@@ -33,7 +34,7 @@ def command(
 
     with opened(config=config, given=given, dry_run=dry_run) as context:
         plugin("criteria", criterion or context.settings.loop.criterion)
-        pair = runs.runs_of(context, compared)
+        pair = runs.runs_of(context, compared, endpoint)
         spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
         verdict = judging.run(context, spec)
         output.emit("verdict", verdict_object(verdict)) if json else output.data(verdict.id)

@@ -15,6 +15,7 @@ def command(
     compare: Annotated[str | None, typer.Option("--compare", metavar="BASE..CAND", help="Versions or run ids.")] = None,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")] = None,
+    endpoint: opt.Endpoint = None,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
@@ -27,10 +28,13 @@ def command(
     if md and json:
         msg = "--md and --json are two forms of one report"
         raise UsageError(msg, hint="give one of them")
+    if endpoint is not None and compare is None:
+        msg = "--endpoint chooses among the runs of --compare"
+        raise UsageError(msg, hint=f"`ht report --compare BASE..CAND --endpoint {endpoint}`")
     with opened(config=config) as context:
         spec = ReportSpec()
         if compare is not None:
-            pair = runs.runs_of(context, compare)
+            pair = runs.runs_of(context, compare, endpoint)
             spec = ReportSpec(base_run=pair.base, cand_run=pair.cand)
         report = build(context.store, spec)
     if out is None:

@@ -1,0 +1,168 @@
+"""`ht evaluate --endpoint`: one run a model; what one lacks, the others keep; comparisons mix no models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import parsed
+from tests.cli.test_which_run import changed
+from tests.project import Project, Ran
+
+pytestmark = pytest.mark.local
+Make = Callable[..., Project]
+
+ENDPOINTS = """
+[endpoints.other]
+script = "other.jsonl"
+
+[endpoints.third]
+script = "third.jsonl"
+context_length = 8192
+
+[endpoints.down]
+url = "http://127.0.0.1:9/v1"
+deadline = 0.5
+"""
+
+
+def made_with_models(project: Make) -> Project:
+    files = {
+        "other.jsonl": '{"settings": {"name": "other"}}\n{"reply": "no", "duration": 1.0}\n',
+        "third.jsonl": '{"settings": {"name": "third-model"}}\n{"reply": "no", "duration": 2.0}\n',
+    }
+    made: Project = project(settings=ENDPOINTS, files=files)
+    return made
+
+
+def commands(ran: Ran) -> list[str]:
+    return [line for line in ran.err.splitlines() if line.startswith("measuring")]
+
+
+def test_each_model_has_its_run_and_a_second_time_nothing_is_done(project: Make) -> None:
+    made = made_with_models(project)
+    both = ("evaluate", "--endpoint", "other", "--endpoint", "llm")
+    planned = made.ht(*both, "--dry-run")
+    assert planned.code == 0, planned.err
+    assert [line.split(":")[1] for line in planned.lines] == [" 3 cells, 0 done, 3 to run"] * 2
+    assert [line.split()[3].rstrip(":") for line in planned.lines] == ["other", "llm"]
+    first = made.ht(*both)
+    assert first.code == 0, first.err
+    assert len(set(first.lines)) == 2
+    assert [line[:8] for line in first.lines] == [line.split()[1] for line in planned.lines]
+    assert "regime" not in first.err
+    assert "endpoint other: other on scripted\n" in first.err
+    again = made.ht(*both)
+    assert (again.code, again.lines) == (0, first.lines)
+    assert all("0 of 3 to run" in line for line in commands(again))
+    plain = made.ht("evaluate")
+    assert plain.lines == first.lines[1:]
+    assert "regime" not in plain.err
+    with made.store() as store:
+        runs = [store.run(one) for one in first.lines]
+        regimes = [store.regime(one.regime) for one in runs]
+        assert [run.asked_as for run in runs] == [("other",), ()]
+        assert set(regimes[0].differing(regimes[1])) == {"endpoint"}
+        assert [store.endpoint(one.endpoint).model for one in regimes] == ["other", "scripted"]
+        assert all(store.is_complete(run.id) for run in runs)
+
+
+def test_a_model_that_is_down_does_not_lose_the_others(project: Make) -> None:
+    made = made_with_models(project)
+    ran = made.ht("evaluate", "--endpoint", "other", "--endpoint", "down", "--endpoint", "llm")
+    assert ran.code == 6
+    assert len(ran.lines) == 2
+    assert "endpoint down: the endpoint at http://127.0.0.1:9/v1 cannot be reached" in ran.err
+    assert "error: 1 of 3 endpoints is not measured in full: down\n" in ran.err
+    assert "hint: start it, or correct [endpoints.down]" in ran.err
+    with made.store() as store:
+        assert all(store.is_complete(one) for one in ran.lines)
+    told = parsed(made.ht("evaluate", "--endpoint", "down", "--endpoint", "other", "--json"))
+    assert (told["kind"], told["run"], told["endpoint"]) == ("run", ran.lines[0], "other")
+    (failed,) = told["error"]["failed"]
+    assert (failed["endpoint"], failed["kind"]) == ("down", "prerequisite")
+    alone = made.ht("evaluate", "--endpoint", "down")
+    assert (alone.code, alone.out) == (6, "")
+    assert alone.err.startswith("error: the endpoint at http://127.0.0.1:9/v1 cannot be reached")
+
+
+def test_a_budget_on_one_model_leaves_the_rest_to_resume(project: Make) -> None:
+    made = made_with_models(project)
+    both = ("evaluate", "--endpoint", "other", "--endpoint", "third", "--jobs", "1")
+    begun = made.ht(*both, "--max-tokens", "1")
+    assert begun.code == 5
+    assert len(begun.lines) == 2
+    assert "error: 2 of 2 endpoints are not measured in full: other, third\n" in begun.err
+    assert "hint: the same command resumes" in begun.err
+    done = made.ht(*both)
+    assert (done.code, done.lines) == (0, begun.lines)
+
+
+def test_names_that_are_none_are_said_before_any_work(project: Make) -> None:
+    made = made_with_models(project)
+    for name, hint in {
+        "otter": "did you mean 'other'?",
+        "embeded:smollm2-135m": "did you mean 'embedded:smollm2-135m'?",
+        "rules.json": "an endpoint is a URL, ENGINE:MODEL, a rules file, or [endpoints.NAME] in ht.toml",
+    }.items():
+        ran = made.ht("evaluate", "--endpoint", "other", "--endpoint", name)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"error: no endpoint '{name}'\nhint: {hint}\n"
+    ran = made.ht("evaluate", "--endpoint", "http://user:secret@127.0.0.1:9/v1")
+    assert ran.code == 2
+    assert "secret" not in ran.err
+    with made.store() as store:
+        assert not list(store.runs())
+
+
+def test_verdicts_are_made_model_by_model(project: Make) -> None:
+    made = made_with_models(project)
+    cand = changed(made)
+    pair = f"main..{cand}"
+    measured = made.ht(
+        "evaluate", pair, "--endpoint", "other", "--endpoint", "third", "--endpoint", "scripted:other.jsonl"
+    )
+    assert measured.code == 0, measured.err
+    other, third, again = measured.lines[:2], measured.lines[2:4], measured.lines[4:]
+    assert again == other
+    assert "endpoint scripted:other.jsonl: other on scripted, the same as other\n" in measured.err
+    for command in (("judge", pair), ("report", "--compare", pair), ("diff", pair)):
+        unclear = made.ht(*command)
+        assert (unclear.code, unclear.out) == (2, ""), command
+        assert "was measured on several models: third, other" in unclear.err
+        assert "hint: --endpoint third chooses one" in unclear.err
+        assert made.ht(*command, "--endpoint", "other").code == 0, command
+    for name, runs in {
+        "other": other,
+        "scripted:other.jsonl": other,
+        "third": third,
+        "third-model": third,
+    }.items():
+        verdict = parsed(made.ht("judge", pair, "--endpoint", name, "--json"))
+        assert [verdict["base_run"], verdict["cand_run"]] == runs, name
+    nowhere = made.ht("judge", pair, "--endpoint", "llm")
+    assert nowhere.code == 2
+    assert "were not measured alike on 'llm'; there are runs on other, third\n" in nowhere.err
+    assert "--endpoint llm` measures both" in nowhere.err
+    assert made.ht("promote", cand).code == 2
+
+    configured = made.ht("evaluate", pair)
+    assert configured.code == 0
+    assert made.ht("evaluate", cand, "--endpoint", "third", "--fresh", "newer").code == 0
+    verdict = parsed(made.ht("judge", pair, "--json"))
+    assert [verdict["base_run"], verdict["cand_run"]] == configured.lines
+    crossed = made.ht("judge", f"{configured.lines[0]}..{third[1]}")
+    assert crossed.code == 2
+    assert "are not comparable: regimes" in crossed.err
+
+
+def test_a_model_that_was_named_becomes_the_configured_one(project: Make) -> None:
+    made = made_with_models(project)
+    (run,) = made.ht("evaluate", "--endpoint", "other").lines
+    configured = made.ht("evaluate", "--set", "llm.script=other.jsonl")
+    assert configured.lines == [run]
+    with made.store() as store:
+        assert store.run(run).asked_as == ("other", "llm")
+        assert store.run(run).configured
+        assert store.is_complete(run)
