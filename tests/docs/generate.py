@@ -78,7 +78,38 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"cli.md": cli_page, "settings.md": settings_page}
+def tables_page() -> str:
+    """docs/reference/tables.md."""
+    from harnesstrain.store.frames.catalogue import BY_RUN, TABLES
+
+    lines = [
+        "# Tables reference",
+        "",
+        "Made by `make docs` from the program itself.  What `ht export --parquet`, `ht export --csv` and "
+        "`harnesstrain.open_store()` give.  The names and types are a contract: columns are added at the end, never "
+        "renamed, and none changes its meaning.  Any column may be null.",
+        "",
+        "| type | Parquet, Arrow | CSV | pandas |",
+        "|---|---|---|---|",
+        "| text | string | UTF-8; what begins like a formula has an apostrophe in front | `str` |",
+        "| int | int64 | digits | `Int64` |",
+        "| float | float64; may be infinite | decimal, `inf` | `float64` |",
+        "| bool | bool | `true`, `false` | `boolean` |",
+        "| time | timestamp in microseconds, UTC | `2026-01-31 12:00:00.000000`, UTC | `datetime64[us]` |",
+        "| texts, ints | list | JSON | objects |",
+        "",
+        "In CSV a null is nothing at all, and an empty text is `\"\"`.",
+        "",
+        f"`--run ID` limits {', '.join(f'`{name}`' for name in BY_RUN)}.",
+    ]
+    for table in TABLES.values():
+        lines += ["", f"## {table.shape.name}", "", f"A row is {table.shape.meaning}.", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{one.name}` | {one.type} | {one.meaning} |" for one in table.shape.columns]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"cli.md": cli_page, "settings.md": settings_page, "tables.md": tables_page}
 
 if __name__ == "__main__":
     for name, make in PAGES.items():

@@ -144,6 +144,7 @@ STEPS = shape(
     valid              bool   note: its `valid`, whether the reply before was acted on without repair
     error              text   error that the harness was answered with
     ran                texts  changed code that ran since the step before: `file:line`
+    ran_after          texts  the same of the time after the last step
     """,
 )
 
@@ -327,6 +328,7 @@ def _step(step: Step) -> Row:
         "note": step.note,
         "error": step.error,
         "ran": list(step.ran) or None,
+        "ran_after": list(step.ran_after) or None,
     }
     if step.usage is not None:
         row |= tokens(step.usage)
