@@ -98,7 +98,7 @@ def tables_page() -> str:
         "| time | timestamp in microseconds, UTC | `2026-01-31 12:00:00.000000`, UTC | `datetime64[us]` |",
         "| texts, ints | list | JSON | objects |",
         "",
-        "In CSV a null is nothing at all, and an empty text is `\"\"`.",
+        'In CSV a null is nothing at all, and an empty text is `""`.',
         "",
         f"`--run ID` limits {', '.join(f'`{name}`' for name in BY_RUN)}.",
     ]
