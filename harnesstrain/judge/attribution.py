@@ -13,6 +13,8 @@ from harnesstrain.core.records.rollout import Outcome, Rollout, Step, StepKind
 from harnesstrain.judge.divergence import Divergence, first_divergence
 
 ATTRIBUTED, COLLATERAL = "attributed", "collateral"
+CHANCE = "not deterministic: the model or a harness does not repeat itself"
+"""Evidence of a flip that may be chance."""
 
 
 class Attribution(Record):

@@ -7,6 +7,7 @@ from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge import Attribution, attribute, compare
+from harnesstrain.judge.attribution import CHANCE
 from harnesstrain.judge.base import Criterion
 from harnesstrain.judge.certification import unsteady
 from harnesstrain.judge.comparison import Comparison
@@ -15,9 +16,6 @@ from harnesstrain.store import Store
 
 Known = dict[tuple[str, str], Attribution]
 """Attributions by the ids of the baseline's and the candidate's rollout.  Rollouts never change, so neither do they."""
-
-CHANCE = "not deterministic: the model or a harness does not repeat itself"
-"""Evidence of a flip that may be chance."""
 
 
 def comparison_of(

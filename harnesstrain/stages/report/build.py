@@ -22,7 +22,7 @@ from harnesstrain.stages.report.flips import FlipDiffs
 from harnesstrain.stages.report.history import epoch_rows
 from harnesstrain.stages.report.matrix import matrix
 from harnesstrain.stages.report.noise import noise
-from harnesstrain.stages.report.pairing import pair, regime_of, tasks_of
+from harnesstrain.stages.report.pairing import explained, pair, regime_of, tasks_of
 from harnesstrain.stages.report.plain import cleaned
 from harnesstrain.stages.report.records import (
     Certification,
@@ -70,6 +70,8 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
     regime = regime_of(records, chosen.base)
     certificates = list(records.certificates())
     comparison = pair(records, chosen.base, chosen.cand, certificates) if chosen.cand else None
+    if comparison is not None and chosen.verdict is None:
+        comparison = explained(records, comparison, certificates)
     every_before = list(records.rollouts(chosen.base.id))
     every_after = list(records.rollouts(chosen.cand.id)) if chosen.cand else []
     before, after = latest_attempts(every_before), latest_attempts(every_after)

@@ -32,7 +32,8 @@ def told(flips: FlipDiffs, most: int = TOLD) -> list[str]:
 
 
 def _flip(flip: FlipDiff) -> Iterator[str]:
-    yield f"{flip.kind} {flip.task} s{flip.seed}: {_outcome(flip.base)} → {_outcome(flip.cand)}"
+    why = f", {flip.attribution}" if flip.attribution else ""
+    yield f"{flip.kind} {flip.task} s{flip.seed}: {_outcome(flip.base)} → {_outcome(flip.cand)}{why}"
     for name, side in (("baseline", flip.base), ("candidate", flip.cand)):
         if side.problem:
             yield f"  {name}: {side.problem}"
@@ -65,7 +66,7 @@ def _after(side: FlipSide) -> str:
     """The first command after the two part, and the outcome with its evidence."""
     deed = next((line for line in side.followed if line.kind != "reply"), None)
     deed = deed or next(iter(side.followed), None)
-    first = f"step {deed.index} {_step(deed)} … " if deed is not None else ""
+    first = f"{_step(deed)} … " if deed is not None else ""
     return f"{first}{_outcome(side)}" + (f": {one_line(side.detail, WIDE)}" if side.detail else "")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harnesstrain.core.errors import NotFound
+from harnesstrain.core.errors import NotFound, StoreCorrupt
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.run import Regime, Run
-from harnesstrain.judge import Comparison, compare
+from harnesstrain.judge import Attribution, Comparison, Pair, attribute, compare
+from harnesstrain.judge.attribution import CHANCE
+from harnesstrain.judge.certification import unsteady
 from harnesstrain.stages.report.source import Records
 
 
@@ -23,6 +25,24 @@ def pair(records: Records, base: Run, cand: Run, certificates: Sequence[Certific
         tasks=tasks_of(records, base),
         deterministic=regime.deterministic if regime else True,
     )
+
+
+def explained(records: Records, comparison: Comparison, certificates: Sequence[Certificate]) -> Comparison:
+    """The comparison with why each cell flipped, for one that no verdict explains.  A cell without traces has none."""
+    sides = (comparison.base_run, comparison.cand_run)
+    repeats = comparison.deterministic and not any(unsteady(side.commit, certificates) for side in sides)
+    every = (_attribution(records, comparison.base_run, pair, repeats=repeats) for pair in comparison.flipped)
+    return comparison.model_copy(update={"attributions": tuple(one for one in every if one is not None)})
+
+
+def _attribution(records: Records, base: Run, pair: Pair, *, repeats: bool) -> Attribution | None:
+    if not repeats:
+        return Attribution(task=pair.task, seed=pair.seed, verdict=None, evidence=CHANCE)
+    try:
+        before, after = records.trace(pair.base.id).steps, records.trace(pair.cand.id).steps
+    except (NotFound, StoreCorrupt):
+        return None
+    return attribute(base.commit, pair.base, before, pair.cand, after)
 
 
 def regime_of(records: Records, run: Run) -> Regime | None:
