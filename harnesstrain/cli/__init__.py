@@ -31,6 +31,8 @@ progress.py    bars on a terminal, lines elsewhere
 tables.py      records as rows for people
 onlooking.py   look after look, for `ht watch`
 watching.py    one moment as lines
+paging.py      long output through a pager
+reporting.py   a report on a terminal
 styled.py      lines with styles; foreign text is cleaned here
 screen.py      a terminal taken over for a while
 commands/      one file per command

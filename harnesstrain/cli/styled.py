@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from harnesstrain.stages.report.plain import plain
+from harnesstrain.stages.report.tables import width
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,6 +22,19 @@ class Piece(NamedTuple):
 
 Line = list[Piece]
 """Pieces in a row."""
+
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+"""The words of a style, as the terminal's own colours: readable on light and on dark."""
 
 
 def line(*parts: str | tuple[str, str]) -> Line:
@@ -54,6 +68,35 @@ def rich_text(found: Line, width: int | None = None) -> Text:
     if width is not None:
         made.truncate(width, overflow="ellipsis")
     return made
+
+
+def ansi(found: Line) -> str:
+    """The line with its styles as escape sequences."""
+    made = []
+    for piece in found:
+        codes = [_CODES[word] for word in piece.style.split() if word in _CODES]
+        made.append(f"\x1b[{';'.join(codes)}m{piece.text}\x1b[0m" if codes and piece.text else piece.text)
+    return "".join(made).rstrip(" ")
+
+
+def width_of(text: str) -> int:
+    """Terminal columns of a text."""
+    return len(text) if text.isascii() else width(text)
+
+
+def clipped(text: str, columns: int) -> str:
+    """The text in at most so many columns; an ellipsis says that it is cut."""
+    if width_of(text) <= columns:
+        return text
+    while text and width_of(text) > columns - 1:
+        text = text[: max(0, columns - 1) if len(text) > columns else -1]
+    return text.rstrip() + "…" if columns > 0 else ""
+
+
+def padded(text: str, columns: int, *, right: bool = False) -> str:
+    """The text filled up to so many columns."""
+    space = " " * max(0, columns - width_of(text))
+    return space + text if right else text + space
 
 
 def _flat(text: str) -> str:

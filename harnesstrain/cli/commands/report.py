@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +15,17 @@ def command(
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")] = None,
     endpoint: opt.Endpoint = None,
+    no_pager: opt.NoPager = False,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
     """Which tasks flipped, at what cost, under which certificates.  Reads the store alone."""
-    from harnesstrain.cli import output, runs
+    from harnesstrain.cli import output, paging, runs
+    from harnesstrain.cli.reporting import render
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import Prerequisite, UsageError
     from harnesstrain.stages.report import ReportSpec, build, to_json, to_markdown, to_text
+    from harnesstrain.stages.report.sections import parts, title
 
     if md and json:
         msg = "--md and --json are two forms of one report"
@@ -40,8 +42,10 @@ def command(
     if out is None:
         if json:
             output.emit("report", to_json(report))
+        elif (width := paging.terminal_width()) is not None and not md:
+            paging.show(render(title(report), parts(report), width), pager=not no_pager)
         else:
-            output.data((to_markdown(report) if md else to_text(report, whole=not sys.stdout.isatty())).rstrip("\n"))
+            output.data((to_markdown(report) if md else to_text(report)).rstrip("\n"))
         return
     if json:
         text = output.encoded(output.envelope("report", to_json(report)))
