@@ -13,7 +13,8 @@ secondary.py     what breaks an exact tie: metrics with direction, empty value, 
 certification.py what is known of each cell's environment
 gate.py          a model endpoint's replies compared: up to how many requests at once are they equal?
 bracket.py       infrastructure noise taken both ways; rule → verdict
-statistics.py    exact McNemar, detectable effect, Wilson interval
+statistics.py    exact McNemar and Fisher, detectable effect, Wilson interval
+limits.py        several versions on several models: what limits a task, the harness or the model?
 early.py         when the rest cannot matter, and what to measure first
 transitions.py   baseline outcome by candidate outcome
 divergence.py    the first step where two rollouts part

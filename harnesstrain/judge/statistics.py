@@ -42,6 +42,18 @@ def detectable(headroom: int, alpha: float = ALPHA) -> int:
     return fewest if fewest <= headroom else 0
 
 
+def fisher(solved: int, cells: int, other: int, other_cells: int) -> float:
+    """Fisher's exact one-sided p-value: how likely so many of the solves fall on the first side by chance.
+
+    P(X >= solved) for X hypergeometric: `solved + other` solves drawn over `cells + other_cells` cells.
+    """
+    if not (0 <= solved <= cells and 0 <= other <= other_cells):
+        raise ValueError("solves must lie between 0 and cells")
+    solves, total = solved + other, cells + other_cells
+    ways = sum(math.comb(cells, k) * math.comb(other_cells, solves - k) for k in range(solved, min(cells, solves) + 1))
+    return ways / math.comb(total, solves)
+
+
 def wilson(solved: int, cells: int, z: float = 1.959963984540054) -> Interval:
     """Wilson score interval of solved/cells (95 % by default).  No cells: 0 to 1."""
     if not 0 <= solved <= cells:

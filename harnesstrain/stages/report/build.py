@@ -21,6 +21,7 @@ from harnesstrain.stages.report.flipdiffs import flip_diffs
 from harnesstrain.stages.report.flips import FlipDiffs
 from harnesstrain.stages.report.history import epoch_rows
 from harnesstrain.stages.report.matrix import matrix
+from harnesstrain.stages.report.models import model_matrix
 from harnesstrain.stages.report.noise import noise
 from harnesstrain.stages.report.pairing import explained, pair, regime_of, tasks_of
 from harnesstrain.stages.report.plain import cleaned
@@ -88,6 +89,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         flips=_flips(records, chosen, comparison),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
+        models=model_matrix(records, chosen.base, certificates),
         moved=moved(records, chosen.base, certificates),
         lineage=lineage(records),
         memo=_memo(records),

@@ -11,6 +11,7 @@ from harnesstrain.judge.transitions import Transition
 from harnesstrain.stages.report.changes import Changes
 from harnesstrain.stages.report.flips import FlipDiffs
 from harnesstrain.stages.report.matrix import Matrix
+from harnesstrain.stages.report.models import ModelMatrix
 from harnesstrain.stages.report.noise import Noise
 from harnesstrain.stages.report.regimes import Regimes
 from harnesstrain.stages.report.spending import Spending
@@ -183,6 +184,8 @@ class Report(Record):
     noise: Noise = Noise()
     regimes: Regimes | None = None
     """None: the store does not know the reported regime."""
+    models: ModelMatrix | None = None
+    """None: this panel was measured on one model only."""
     changes: Changes | None = None
     """The harness diff; None: there is no candidate, or no repo to ask."""
     warnings: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The parts of a report in reading order, each as a title with sentences, a table or a text.  Renderers only lay out.
 
 Order: what limits belief, what was measured, the loop so far, the verdict and its flips, levers, what was left out, how
-outcomes moved, holdout, lineage, memo.
+outcomes moved, models, holdout, lineage, memo.
 """
 
 from __future__ import annotations
@@ -9,26 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from harnesstrain.core.ids import short
-from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
 from harnesstrain.stages.report.flip_parts import told
 from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
+from harnesstrain.stages.report.models_part import models_parts
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
-from harnesstrain.stages.report.tables import Table
+from harnesstrain.stages.report.tables import Part, Table
 
 NONE = "–"
 """Shown where there is no value."""
-
-
-class Part(Record):
-    """One section of the page."""
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    table: Table | None = None
-    text: str = ""
-    """Lines, an estimator's free text among them: shown as they are, never as markup."""
 
 
 def title(report: Report) -> str:
@@ -52,6 +42,7 @@ def parts(report: Report) -> tuple[Part, ...]:
             _levers(report),
             _left_out(report),
             _transitions(report),
+            *models_parts(report.models),
             _holdout(report),
             _lineage(report),
             _memo(report),

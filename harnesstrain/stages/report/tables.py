@@ -40,6 +40,16 @@ class Table(Record):
         return "  ".join(cells).rstrip()
 
 
+class Part(Record):
+    """One section of the page."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    table: Table | None = None
+    text: str = ""
+    """Lines, an estimator's free text among them: shown as they are, never as markup."""
+
+
 def width(text: str) -> int:
     """Terminal columns of a text: wide characters take two, combining ones none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
