@@ -182,5 +182,6 @@ def _spans(context: Context, identified: Identified) -> dict[str, float]:
 
 def _past(context: Context, identified: Identified) -> list[Rollout]:
     wanted = {task.digest for task in identified.tasks.values()}
-    newest = list(context.store.runs())[-5:]
-    return [r for one in newest for r in context.store.rollouts(one.id) if r.task_digest in wanted]
+    runs = list(context.store.runs())
+    alike = [one for one in runs if one.regime == identified.run.regime]
+    return [r for one in (alike or runs)[-5:] for r in context.store.rollouts(one.id) if r.task_digest in wanted]

@@ -125,7 +125,8 @@ def _choose(records: Records, spec: ReportSpec) -> _Chosen:
     runs = list(records.runs())
     if not runs:
         raise NotFound("nothing was measured yet", hint="`ht evaluate` measures the baseline")
-    return _Chosen(base=runs[-1], cand=None, verdict=None)
+    configured = [run for run in runs if run.configured]
+    return _Chosen(base=(configured or runs)[-1], cand=None, verdict=None)
 
 
 def _header(records: Records, chosen: _Chosen, regime: Regime | None) -> Header:
