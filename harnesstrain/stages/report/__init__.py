@@ -25,6 +25,7 @@ flipdiffs.py  two runs → that, from the traces of flipped cells
 linediff.py   two texts side by side, equal stretches folded
 steplines.py  what a step says or does, whole or in one line
 flip_parts.py a flip in a few lines
+traces.py     a whole rollout, as data for a page
 sections.py   a Report as titled parts in reading order
 tables.py     one table as aligned text or Markdown
 plain.py      foreign text made safe to show
