@@ -178,6 +178,7 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
                 interval=cand.interval if cand and not cand.not_needed else None,
                 gained=flipped(verdict.gained) if verdict else (),
                 lost=flipped(verdict.lost) if verdict else (),
+                flips=(*verdict.gained, *verdict.lost) if verdict else (),
                 verdict=verdict.id if verdict else None,
                 reason=one_line(epoch.reason),
             )
@@ -189,12 +190,15 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
     """Where things stand, from records alone.  Who is at work right now is the leases' to say.
 
     `baseline`: where the branch stands, when the caller can ask git; None: what the records say last.  `panel`: digest
-    of the tasks that its score is of; None: those of its newest run on the train split, or on a whole panel.
+    of the tasks that its score is of; None: those of its newest run on the train split, or on a whole panel.  Runs on
+    the configured model come first.
     """
     epochs = epoch_rows(records)
     stored = sorted(records.epochs(), key=lambda e: e.number)
     done = [promotion for promotion in records.promotions() if promotion.state == "done"]
-    foreign = {run.id for run in records.runs() if run.imported is not None}
+    runs = list(records.runs())
+    foreign = {run.id for run in runs if run.imported is not None}
+    configured = {run.id for run in runs if run.configured}
     summaries = [one for one in records.summaries() if one.run not in foreign]
     if baseline is None:
         known = [*(one.commit for one in summaries[-1:]), *(e.base for e in stored[-1:]), *(p.new for p in done[-1:])]
@@ -204,6 +208,7 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
         for one in summaries
         if one.commit == baseline and (one.split in (None, "train") if panel is None else one.panel == panel)
     ]
+    measured = [one for one in measured if one.run in configured] or measured
     begun = [records.run(one.run) for one in summaries if not one.complete]
     failures = 0
     for epoch in reversed(stored):

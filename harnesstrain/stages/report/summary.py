@@ -1,0 +1,165 @@
+"""The report in a few sentences, and the questions that decide whether to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harnesstrain.core.ids import short
+from harnesstrain.core.records.base import Record
+from harnesstrain.core.records.certificate import Certified
+from harnesstrain.judge.attribution import ATTRIBUTED
+from harnesstrain.stages.report.history import ceiling, curve
+from harnesstrain.stages.report.records import EpochRow, Report
+
+YES, NO, PARTLY = "yes", "no", "partly"
+"""Answers: it speaks for the verdict, against it, or for a part of it."""
+STATES = ("promoted", "selected", "rejected", "unmeasurable", "skipped", "failed", "abandoned", "started")
+"""Of epochs, in the order in which they are counted out."""
+
+
+class Check(Record):
+    """One question and what the records say to it."""
+
+    question: str
+    answer: str
+    """YES, NO or PARTLY."""
+    told: str
+    """One sentence."""
+
+
+class Summary(Record):
+    """What happened, in short sentences."""
+
+    happened: tuple[str, ...]
+    helped: tuple[str, ...]
+    """Promoted changes that solved further tasks, oldest first."""
+    compared: tuple[str, ...]
+    """What the rest of the report compares, and what was decided."""
+
+
+def summary(report: Report) -> Summary:
+    """The report in short."""
+    helped = [row for row in report.epochs if row.state == "promoted" and row.gained]
+    return Summary(
+        happened=tuple(_happened(report)),
+        helped=tuple(_helped(row) for row in helped),
+        compared=tuple(_compared(report)),
+    )
+
+
+def _happened(report: Report) -> Iterator[str]:
+    epochs = report.epochs
+    if epochs:
+        counts = {state: sum(row.state == state for row in epochs) for state in STATES}
+        told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        yield f"{_counted(len(epochs), 'epoch')}: {told}."
+        points, top = curve(epochs), ceiling(epochs)
+        if points:
+            yield f"The baseline went from {points[0]} to {points[-1]} of {top} solved on {_panel(report)}."
+        if not any(row.state == "promoted" and row.gained for row in epochs):
+            yield "No change was promoted that solves a further task."
+    for one in report.moved:
+        yield (
+            f"On {one.split}, which no epoch was judged by: +{len(one.gained)} −{len(one.lost)} of "
+            f"{_counted(one.compared, 'compared cell')} from the first version to the newest."
+        )
+
+
+def _compared(report: Report) -> Iterator[str]:
+    shown = report.verdict
+    if shown is None:
+        base = report.base
+        yield f"Only {short(report.header.base_commit)} was measured: {base.solved} of {base.cells} solved."
+        return
+    row = _epoch_of(report)
+    what = f"e{row.number}, “{row.hypothesis}”" if row else short(report.header.cand_commit or "")
+    decided = f"{shown.decision}: {shown.sentence}" if shown.decision else "compared, not judged"
+    yield f"Compared below: {what}, against the baseline before it. It was {decided}."
+
+
+def _epoch_of(report: Report) -> EpochRow | None:
+    shown = report.verdict
+    if shown is None or shown.id is None:
+        return None
+    return next((row for row in report.epochs if row.verdict == shown.id), None)
+
+
+def _helped(row: EpochRow) -> str:
+    lost = f", lost {', '.join(row.lost)}" if row.lost else ""
+    return f"e{row.number} “{row.hypothesis}”: gained {', '.join(row.gained)}{lost}"
+
+
+def checks(report: Report) -> tuple[Check, ...]:
+    """Why the compared runs may be believed, or not."""
+    return tuple(_checks(report))
+
+
+def _checks(report: Report) -> Iterator[Check]:
+    model = report.header.model
+    if model is not None:
+        told = "Its replies repeat: a difference is not its mood." if model.deterministic else "A flip may be chance."
+        yield _check("Does the model repeat itself?", model.deterministic, told)
+    shown = report.certification
+    idle = len(shown.results.get(Certified.NO_CHAIN, ()))
+    forked = len(shown.results.get(Certified.FORKED, ()))
+    if shown.cells:
+        certified = shown.certified - idle
+        answer = YES if shown.certified == shown.cells else PARTLY if certified else NO
+        told = f"{certified} of {shown.cells} baseline cells gave the same outputs when they were executed again"
+        left = f"; {forked} did not, and no verdict counts them" if forked else ""
+        yield Check(question="Do the environments repeat themselves?", answer=answer, told=f"{told}{left}.")
+    if report.verdict is not None:
+        yield from _of_verdict(report)
+    loose = [warning for warning in report.warnings if "isolated" in warning]
+    told = loose[0] if loose else "No rollout could reach the machine or the tests."
+    yield _check("Was every rollout isolated?", not loose, told)
+    yield _holdout(report)
+
+
+def _of_verdict(report: Report) -> Iterator[Check]:
+    shown = report.verdict
+    if shown is None:
+        return
+    flips = (*shown.gained, *shown.lost)
+    if flips:
+        traced = sum(flip.attribution == ATTRIBUTED for flip in flips)
+        answer = YES if traced == len(flips) else PARTLY if traced else NO
+        told = f"In {traced} of {_counted(len(flips), 'flip')} changed code ran before the two sides parted."
+        yield Check(question="Is the change what moved the outcomes?", answer=answer, told=told)
+    told = f"Exact one-sided McNemar p = {shown.p_value:.3g} over {_counted(shown.compared, 'compared cell')}"
+    if shown.detectable:
+        told += f"; this panel needs {_counted(shown.detectable, 'clean gain')} for p ≤ 0.05"
+    else:
+        told += "; too few cells are left to gain for p ≤ 0.05"
+    enough = shown.p_value <= 0.05
+    yield Check(question="Is the gain statistically significant?", answer=YES if enough else NO, told=told + ".")
+    missing = len(report.unmeasurable)
+    told = f"{_counted(missing, 'cell')} failed by the infrastructure." if missing else "No cell is unknown."
+    yield Check(question="Was everything measured?", answer=PARTLY if missing else YES, told=told)
+
+
+def _holdout(report: Report) -> Check:
+    question = "Was it shown on tasks that the loop never saw?"
+    if report.moved:
+        one = report.moved[-1]
+        told = (
+            f"{one.split}, first version against newest: +{len(one.gained)} −{len(one.lost)} of {one.compared}, "
+            f"p = {one.p_value:.3g}."
+        )
+        better = len(one.gained) > len(one.lost)
+        return Check(question=question, answer=YES if better and one.p_value <= 0.05 else PARTLY, told=told)
+    told = "Measured, but not first version against newest." if report.holdout else "No other split was measured."
+    return Check(question=question, answer=NO, told=told)
+
+
+def _check(question: str, yes: bool, told: str) -> Check:
+    return Check(question=question, answer=YES if yes else NO, told=told)
+
+
+def _panel(report: Report) -> str:
+    head = report.header
+    return f"panel {head.panel} ({head.split or 'all splits'})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
