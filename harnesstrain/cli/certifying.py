@@ -187,12 +187,15 @@ def check_names(context: Context, names: Sequence[str], *, word: bool) -> None:
             raise NotFound(msg, hint=hint) from unknown
 
 
-def runs_named(context: Context, names: Sequence[str], *, strict: bool) -> list[str]:
-    """The runs that names mean.  Without `strict`, versions that were not measured are passed over, and said."""
+def runs_named(context: Context, names: Sequence[str], *, strict: bool, endpoint: str | None = None) -> list[str]:
+    """The runs that names mean.  Without `strict`, versions that were not measured are passed over, and said.
+
+    `endpoint`: of versions, the runs on that model.
+    """
     found: list[str] = []
     for name in names:
         try:
-            found.append(runs.run_of(context, name, complete=True))
+            found.append(runs.run_of(context, name, complete=True, endpoint=endpoint))
         except NotFound as missing:
             if strict:
                 raise
@@ -214,14 +217,16 @@ def of_this_regime(context: Context, identifiers: Sequence[str]) -> list[str]:
     return found
 
 
-def plans(context: Context, asked: Asked, spec: certify.ModelSpec, names: Sequence[str]) -> tuple[list[str], list[str]]:
+def plans(
+    context: Context, asked: Asked, spec: certify.ModelSpec, names: Sequence[str], endpoint: str | None = None
+) -> tuple[list[str], list[str]]:
     """What would be done, a sentence for each part, and the runs that names mean."""
     found: list[str] = []
     made = Made()
     if "model" in asked.parts:
         with part("model", asked, made):
             found.append(model_plan(context, spec))
-    identifiers = runs_named(context, names, strict=not asked.all)
+    identifiers = runs_named(context, names, strict=not asked.all, endpoint=endpoint)
     if identifiers and "env" in asked.parts:
         with part("environments", asked, made):
             these = of_this_regime(context, identifiers) if asked.all else identifiers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,19 @@ def models_of(context: Context, names: Sequence[str]) -> list[NamedModel]:
 
     found = [named_model(context.settings, name, Path.cwd()) for name in names]
     return list({model.name: model for model in found}.values())
+
+
+@contextmanager
+def on_one(context: Context, name: str | None) -> Iterator[Context]:
+    """The project on the model that is named; as it is where none is."""
+    if name is None:
+        yield context
+        return
+    from harnesstrain.measure.endpoints import on_model
+
+    (model,) = models_of(context, [name])
+    with on_model(context, model) as other:
+        yield other
 
 
 def on_each(context: Context, models: Sequence[NamedModel], measure: Measure) -> None:

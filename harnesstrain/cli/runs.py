@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from harnesstrain.cli.choosing import of_one_model, on_endpoint, unmeasured
@@ -15,21 +16,24 @@ if TYPE_CHECKING:
     from harnesstrain.measure.context import Context
 
 
-def run_of(context: Context, name: str, *, complete: bool = False) -> str:
+def run_of(context: Context, name: str, *, complete: bool = False, endpoint: str | None = None) -> str:
     """A run id, or the newest run of a version; with `complete` the newest complete one, where there is one.
 
-    Runs on the configured model come first.  Raises NotFound, Ambiguous.
+    `endpoint`: of the runs on that model; without it, those on the configured one come first.  Raises NotFound,
+    Ambiguous.
     """
     named = _named(context, name, ("run",))
     if named is not None:
         return measured_here(context.store.run(named)).id
     commit = commit_of(context, name)
-    found = _runs_of_commit(context, commit)
+    found = on_endpoint(context, _runs_of_commit(context, commit), endpoint)
     if not found:
-        msg = f"{commit[:8]} was not measured yet"
-        raise NotFound(msg, hint=f"`ht evaluate {name}`")
+        on = f" --endpoint {shlex.quote(endpoint)}" if endpoint else ""
+        msg = f"{commit[:8]} was not measured yet{f' on {endpoint}' if endpoint else ''}"
+        raise NotFound(msg, hint=f"`ht evaluate {name}{on}`")
     ids = ", ".join(one.id[:8] for one in found[-2:])
-    found = of_one_model(context, found, lambda one: one, commit[:8], hint=f"name the run: {ids}")
+    if endpoint is None:
+        found = of_one_model(context, found, lambda one: one, commit[:8], hint=f"name the run: {ids}")
     whole = [one for one in found if context.store.is_complete(one.id)] if complete else []
     return (whole or found)[-1].id
 

@@ -20,6 +20,9 @@ def command(
         str | None, typer.Argument(metavar="[RUN|REV|-]", help="env, harness: a run id, or a version; default: @.")
     ] = None,
     panel: opt.Panel = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="NAME|URL", help="Another model, as of `ht evaluate`.")
+    ] = None,
     max_running: Annotated[
         int | None, typer.Option("--max-running", min=1, help="model: test up to this many requests at once.")
     ] = None,
@@ -40,6 +43,7 @@ def command(
     comparisons leave it out, and every report lists it.  With no word the model is asked quickly.
     """
     from harnesstrain.cli import certifying, output, revisions
+    from harnesstrain.cli.endpoints import on_one
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import AnswerNo, UsageError
     from harnesstrain.stages.certify import CertifySpec, HarnessSpec, ModelSpec
@@ -50,11 +54,14 @@ def command(
     depth = "thorough" if thorough else "quick" if quick or asked.all else "standard"
     spec = ModelSpec(depth=depth, max_running=max_running, again=again)
     made = certifying.Made()
-    with opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as context:
+    with (
+        opened(config=config, given=given, progress=progress, drains=True, dry_run=dry_run) as project,
+        on_one(project, endpoint) as context,
+    ):
         names = revisions.arguments([asked.run]) if {"env", "harness"}.intersection(asked.parts) else []
         certifying.check_names(context, names, word=asked.all and what is not None)
         if dry_run:
-            plans, identifiers = certifying.plans(context, asked, spec, names)
+            plans, identifiers = certifying.plans(context, asked, spec, names, endpoint)
             for text in [] if json else plans:
                 output.data(text)
             if json:
@@ -66,7 +73,7 @@ def command(
                 if not json:
                     output.data(made.certificates[0].id)
                 made.printed = 1
-        identifiers = certifying.runs_named(context, names, strict=not asked.all)
+        identifiers = certifying.runs_named(context, names, strict=not asked.all, endpoint=endpoint)
         if identifiers and "env" in asked.parts:
             with certifying.part("environments", asked, made):
                 these = certifying.of_this_regime(context, identifiers) if asked.all else identifiers
