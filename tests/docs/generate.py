@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harnesstrain.core.settings import Declared
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -59,7 +63,7 @@ def cli_page() -> str:
 
 def settings_page() -> str:
     """docs/reference/settings.md."""
-    from harnesstrain.core.settings import declared
+    from harnesstrain.core.settings import declared, declared_of_endpoints
 
     lines = [
         "# Settings reference",
@@ -70,12 +74,26 @@ def settings_page() -> str:
         "| key | default | variable | measured | meaning |",
         "|---|---|---|---|---|",
     ]
-    for one in declared():
-        meaning = " ".join(one.help.split()).replace("|", "\\|")
-        default = "" if one.default is None else f"`{one.default}`"
-        variable = f"`{one.env}`" if one.env else ""
-        lines.append(f"| `{one.key}` | {default} | {variable} | {'yes' if one.measured else ''} | {meaning} |")
+    lines += [_setting_row(one.key, one) for one in declared()]
+    lines += [
+        "",
+        "## Further models",
+        "",
+        "Each table `[endpoints.NAME]` is a model for `--endpoint NAME`.  "
+        "See [several models](../guides/several-models.md).",
+        "",
+        "| key | default | variable | measured | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [_setting_row(f"endpoints.NAME.{one.key}", one) for one in declared_of_endpoints()]
     return "\n".join(lines) + "\n"
+
+
+def _setting_row(key: str, one: Declared) -> str:
+    meaning = " ".join(one.help.split()).replace("|", "\\|")
+    default = "" if one.default is None else f"`{one.default}`"
+    variable = f"`{one.env}`" if one.env else ""
+    return f"| `{key}` | {default} | {variable} | {'yes' if one.measured else ''} | {meaning} |"
 
 
 def tables_page() -> str:
