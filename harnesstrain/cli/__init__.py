@@ -32,7 +32,9 @@ tables.py      records as rows for people
 onlooking.py   look after look, for `ht watch`
 watching.py    one moment as lines
 paging.py      long output through a pager
+chronicle.py   `ht log` as lines
 reporting.py   a report on a terminal
+pages.py       a report in files
 styled.py      lines with styles; foreign text is cleaned here
 screen.py      a terminal taken over for a while
 commands/      one file per command

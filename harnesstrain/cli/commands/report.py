@@ -13,6 +13,12 @@ from harnesstrain.cli import options as opt
 def command(
     compare: Annotated[str | None, typer.Option("--compare", metavar="BASE..CAND", help="Versions or run ids.")] = None,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="One page of HTML; needs harnesstrain[report].")
+    ] = None,
+    full: Annotated[
+        Path | None, typer.Option("--full", metavar="DIR", help="That page, and one for every rollout in it.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")] = None,
     endpoint: opt.Endpoint = None,
     no_pager: opt.NoPager = False,
@@ -20,15 +26,16 @@ def command(
     json: opt.Json = False,
 ) -> None:
     """Which tasks flipped, at what cost, under which certificates.  Reads the store alone."""
-    from harnesstrain.cli import output, paging, runs
+    from harnesstrain.cli import output, pages, paging, runs
     from harnesstrain.cli.reporting import render
     from harnesstrain.cli.session import opened
-    from harnesstrain.core.errors import Prerequisite, UsageError
+    from harnesstrain.core.errors import UsageError
     from harnesstrain.stages.report import ReportSpec, build, to_json, to_markdown, to_text
     from harnesstrain.stages.report.sections import parts, title
 
-    if md and json:
-        msg = "--md and --json are two forms of one report"
+    forms = [name for name, given in (("--md", md), ("--json", json), ("--html", html), ("--full", full)) if given]
+    if len(forms) > 1 or (out and (html or full)):
+        msg = f"{' and '.join([*forms, *(['--out'] if out else [])])} are forms of one report"
         raise UsageError(msg, hint="give one of them")
     if endpoint is not None and compare is None:
         msg = "--endpoint chooses among the runs of --compare"
@@ -38,7 +45,19 @@ def command(
         if compare is not None:
             pair = runs.runs_of(context, compare, endpoint)
             spec = ReportSpec(base_run=pair.base, cand_run=pair.cand)
-        report = build(context.store, spec)
+        report = build(context.store, spec, pages.patch_of(context.repo))
+        if full is not None:
+            count = pages.write_folder(full, context.store, report)
+            output.say(f"{output.counted(count, 'rollout')} beside the report")
+            output.data(str(full / pages.INDEX))
+    if full is not None:
+        return
+    if html is not None:
+        from harnesstrain.stages.report.html import to_html
+
+        pages.write(html, to_html(report))
+        output.data(str(html))
+        return
     if out is None:
         if json:
             output.emit("report", to_json(report))
@@ -51,11 +70,7 @@ def command(
         text = output.encoded(output.envelope("report", to_json(report)))
     else:
         text = to_markdown(report) if md else to_text(report)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot write {out}: {error.strerror}"
-        raise Prerequisite(msg, hint="check the path and the disk") from error
+    pages.write(out, text)
     if json:
         output.emit("written", {"path": str(out)})
     else:
