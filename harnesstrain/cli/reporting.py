@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harnesstrain.cli.styled import Line, Piece, clipped, line, padded, width_of
 from harnesstrain.stages.report.plain import one_line, plain
-from harnesstrain.stages.report.sections import NONE, Part
-from harnesstrain.stages.report.tables import Table
+from harnesstrain.stages.report.sections import NONE
+from harnesstrain.stages.report.tables import Part, Table
 
 LEAST = 16
 """Columns up to which a cell is never wrapped."""

@@ -11,14 +11,15 @@ from harnesstrain.cli import options as opt
 
 def command(
     limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Lines shown.")] = 30,
+    no_pager: opt.NoPager = False,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
     """Candidates, epochs and verdicts made by hand, newest first; before the first epoch or candidate, the runs."""
-    from harnesstrain.cli import output
+    from harnesstrain.cli import output, paging
+    from harnesstrain.cli.chronicle import curve_lines, lines_of
     from harnesstrain.cli.session import store_only
-    from harnesstrain.cli.tables import columns, log_cells, run_cells
-    from harnesstrain.stages.report.history import ceiling, curve, epoch_rows, sparkline
+    from harnesstrain.stages.report.history import epoch_rows
     from harnesstrain.stages.report.history import log as rows_of
 
     with store_only(config=config) as store:
@@ -31,11 +32,8 @@ def command(
     if json:
         output.emit_list("log", shown, truncated=truncated)
         return
-    for line in columns([*map(log_cells, shown), *map(run_cells, reversed(runs))][:limit]):
-        output.data(line)
-    points = curve(epochs)
-    if points:
-        top = ceiling(epochs)
-        output.data(f"solved {sparkline(points, top)} {points[0]} → {points[-1]} of {top}")
+    width = paging.terminal_width()
+    lines = lines_of(shown, runs[::-1], limit, width) + curve_lines(epochs, width)
+    paging.show(lines, pager=not no_pager)
     if truncated:
         output.say(f"only the newest {limit} are shown; --limit shows more")
