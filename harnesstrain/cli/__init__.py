@@ -9,6 +9,8 @@ options.py     options that several commands share
 session.py     a project opened for one command
 revisions.py   `@`, `@~2`, `e7`, git revisions, ids, ranges, `-`
 runs.py        names → runs and verdicts
+choosing.py    which model's runs, where versions were measured on several
+endpoints.py   the same measurement on several models
 durations.py   `90s`, `2h`
 traces.py      traces for scripts
 certifying.py  what `ht certify` does for each part

@@ -7,6 +7,7 @@ bench.py       devices opened from settings: model, sandbox, regime
 trust.py       what a model certificate means for a run: limits, sentinels
 project.py     settings → an open context
 endpoint.py    settings → which model to connect to
+endpoints.py   further models by the names people give them
 doctor.py      what this machine can do, and how to mend what it cannot
 regimes.py     what differs between a run's regime and the one in use; how to go on with a run
 sandboxes.py   settings → a sandbox that isolates, unless the user accepts one that does not
