@@ -64,6 +64,12 @@ def flip_diffs(records: Records, base: Run, cand: Run, judged: Verdict | Compari
     )
 
 
+def cell_diff(records: Records, flip: Flip, base: Rollout, cand: Rollout) -> FlipDiff:
+    """Where one cell parts, flipped or not: `flip` names it and what explains it."""
+    both = f"ht diff {short(base.run)}..{short(cand.run)}"
+    return _shown(flip, _side(records, base), _side(records, cand), both)
+
+
 def _cells(rollouts: Iterable[Rollout], attempts: int) -> dict[tuple[str, int], Rollout]:
     every = list(rollouts)
     return {(one.task, one.seed): one for one in latest_attempts(every[:attempts] if attempts else every)}
