@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from harnesstrain.store.frames.shapes import Column, Row, Shape
 
-BATCH_ROWS = 50_000
+BATCH_ROWS = 16_384
 BATCH_BYTES = 8 << 20
 """A batch ends at whichever comes first: rows, or bytes of text."""
 

@@ -1,7 +1,7 @@
 """A table as a file: Parquet, or CSV for spreadsheets.
 
 A file is written beside its place under a temporary name and then renamed: a kill leaves the old file or the new one.
-What a kill left under a temporary name goes with the next export into that folder.
+What a kill left under a temporary name goes with a later export to that place.
 
 In CSV a text that begins like a formula (`= + - @`, their wide forms, tab, carriage return), or with an apostrophe, has
 an apostrophe put in front: text of models and tasks is foreign, and a spreadsheet would compute it.  Taking one leading
@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import glob
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -33,6 +34,9 @@ from harnesstrain.store.frames.shapes import Row, Shape
 
 FORMAT = "1"
 """Raised when a column changes its meaning.  In a Parquet file's metadata, as `harnesstrain.format`."""
+
+JUST_MADE = 60.0
+"""Seconds in which a file under a temporary name may not have been locked yet."""
 
 FORMULA = "^[=+\\-@\\t\\r'＝＋－＠]"
 """How a text begins that a spreadsheet would compute, or that has been marked as none."""
@@ -147,8 +151,9 @@ def _cells(column: pa.Array) -> pa.Array:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed exports left beside `target`.  What one that is at work holds stays."""
+    """Remove what killed exports left beside `target`.  What one that is at work holds, or has just made, stays."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.*{files.TEMPORARY}"):
         with suppress(OSError), left.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
+            if time.time() - left.stat().st_mtime > JUST_MADE:
+                left.unlink()
