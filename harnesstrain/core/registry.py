@@ -5,9 +5,11 @@ A name may also be `module:Class`, so a script can use its own class without pac
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 from harnesstrain.core.errors import ConfigError, NotFound, Prerequisite
@@ -18,7 +20,7 @@ GROUPS = ("engines", "sandboxes", "tasksets", "estimators", "criteria", "optimiz
 
 def names(group: str) -> list[str]:
     """The names registered in `group`, sorted."""
-    return sorted({point.name for point in entry_points(group=f"harnesstrain.{group}")})
+    return sorted({point.name for point in _points(group)})
 
 
 def load(group: str, name: str) -> Any:
@@ -36,7 +38,7 @@ def load(group: str, name: str) -> Any:
         if not callable(found):
             raise ConfigError(f"'{name}' is no class", hint=hint)
         return found
-    for point in entry_points(group=f"harnesstrain.{group}", name=name):
+    for point in _points(group).select(name=name):
         try:
             return point.load()
         except ImportError as error:
@@ -46,3 +48,13 @@ def load(group: str, name: str) -> Any:
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
     raise NotFound(f"no '{name}' among {group}", hint=hint)
+
+
+def _points(group: str) -> EntryPoints:
+    return _read(group, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=64)
+def _read(group: str, _places: tuple[str, ...]) -> EntryPoints:
+    """Entry points are read from the files of every installed package: once, until there are other places to look."""
+    return entry_points(group=f"harnesstrain.{group}")

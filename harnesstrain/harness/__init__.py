@@ -17,6 +17,7 @@ scenarios.py    the scripted models and environments it is confronted with
 git.py          git, called safely: no hooks, no filters, no user configuration
 fetching.py     one commit of somebody else's repository, as files
 repo.py         the harness repo: revisions, versions, dirty, refs
+memory.py       what was asked of commits before
 worktrees.py    exported versions under unique names, swept after a crash
 capture.py      a worktree's whole delta as one child commit
 surface.py      what a candidate may change

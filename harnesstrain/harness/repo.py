@@ -15,10 +15,15 @@ from harnesstrain.harness import promotion, surface, tracing, worktrees
 from harnesstrain.harness.capture import Author, capture
 from harnesstrain.harness.checkout import STATE, dirty
 from harnesstrain.harness.git import Git, failed
+from harnesstrain.harness.memory import Memory, is_oid
 from harnesstrain.harness.promotion import Promoted
 
 REFS = "refs/ht/"
 """Where the project's own refs live."""
+VERSIONS, DIFFS = 256, 64
+"""Versions and differences that are remembered."""
+DIFF_KEPT = 200_000
+"""Characters of a difference that is remembered."""
 
 
 class HarnessRepo:
@@ -29,6 +34,8 @@ class HarnessRepo:
         self.state = state
         """Scratch space; `.ht` at the root unless told otherwise."""
         self._git = git
+        self._versions: Memory[str, HarnessVersion] = Memory(VERSIONS)
+        self._diffs: Memory[tuple[str, str], str] = Memory(DIFFS)
 
     @classmethod
     def open(cls, path: Path, *, state: Path | None = None) -> HarnessRepo:
@@ -121,19 +128,31 @@ class HarnessRepo:
 
     def version(self, commit: str) -> HarnessVersion:
         """The harness at a commit.  `sdk_digest` is empty when the repo vendors no ht_sdk.py."""
+        known = self._versions.get(commit)
+        if known is not None:
+            return known
         sdk = self.file(commit, manifests.SDK)
         subject = self._git.line("log", "-1", "--no-show-signature", "--format=%s", commit)
-        return HarnessVersion(
+        version = HarnessVersion(
             commit=commit,
             manifest=self.manifest(commit),
             sdk_digest=digest_bytes(sdk) if sdk is not None else "",
             subject=subject,
         )
+        if is_oid(commit):
+            self._versions.keep(commit, version)
+        return version
 
     def diff(self, old: str, new: str) -> str:
         """The difference of two commits as a patch; bytes that are not UTF-8 are replaced."""
+        known = self._diffs.get((old, new))
+        if known is not None:
+            return known
         out = self._git.run("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--patch", old, new, "--")
-        return out.decode("utf-8", "replace")
+        text = out.decode("utf-8", "replace")
+        if is_oid(old) and is_oid(new) and len(text) <= DIFF_KEPT:
+            self._diffs.keep((old, new), text)
+        return text
 
     def changed_files(self, old: str, new: str) -> tuple[str, ...]:
         """Paths that differ between two commits, sorted; a rename counts as both its names."""
@@ -210,7 +229,8 @@ class HarnessRepo:
 
     def refs(self, prefix: str = "") -> Mapping[str, str]:
         """Commits by ref name below `refs/ht/`, those that start with `prefix`."""
-        lines = self._git.run("for-each-ref", "--format=%(objectname) %(refname)", REFS.rstrip("/")).decode()
+        below = REFS + prefix.rpartition("/")[0]
+        lines = self._git.run("for-each-ref", "--format=%(objectname) %(refname)", below.rstrip("/")).decode()
         pairs = (line.split(" ", 1) for line in lines.splitlines())
         found = {name.removeprefix(REFS): commit for commit, name in pairs}
         return {name: commit for name, commit in found.items() if name.startswith(prefix)}

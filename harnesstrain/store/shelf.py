@@ -16,6 +16,10 @@ from harnesstrain.core.records.verdict import Epoch, Memo, Promotion, Verdict
 from harnesstrain.store import kinds, lookup, records
 from harnesstrain.store.base import Entry, Found
 from harnesstrain.store.engine import Database
+from harnesstrain.store.known import Known
+
+LISTED = (kinds.RUN, kinds.CANDIDATE, kinds.VERDICT, kinds.PROMOTION, kinds.EPOCH, kinds.CERTIFICATE)
+"""Kinds that are asked for as a whole, again and again while a loop runs."""
 
 
 class Shelf:
@@ -26,6 +30,7 @@ class Shelf:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._known = {kind.name: Known(database, kind) for kind in LISTED}
 
     def put_endpoint(self, record: Endpoint) -> bool:
         """Record a model endpoint under its fingerprint."""
@@ -89,7 +94,7 @@ class Shelf:
 
     def runs(self) -> list[Run]:
         """Every run, oldest first."""
-        return cast(list[Run], records.listed(self._database, kinds.RUN))
+        return cast(list[Run], self._known[kinds.RUN.name].records())
 
     def candidate(self, id: str) -> Candidate:
         """The candidate of an id."""
@@ -97,7 +102,7 @@ class Shelf:
 
     def candidates(self) -> list[Candidate]:
         """Every candidate, oldest first."""
-        return cast(list[Candidate], records.listed(self._database, kinds.CANDIDATE))
+        return cast(list[Candidate], self._known[kinds.CANDIDATE.name].records())
 
     def verdict(self, id: str) -> Verdict:
         """The verdict of an id."""
@@ -105,11 +110,11 @@ class Shelf:
 
     def verdicts(self) -> list[Verdict]:
         """Every verdict, oldest first."""
-        return cast(list[Verdict], records.listed(self._database, kinds.VERDICT))
+        return cast(list[Verdict], self._known[kinds.VERDICT.name].records())
 
     def promotions(self) -> list[Promotion]:
         """Every promotion in its newest state, oldest first."""
-        return cast(list[Promotion], records.listed(self._database, kinds.PROMOTION))
+        return cast(list[Promotion], self._known[kinds.PROMOTION.name].records())
 
     def memo(self) -> Memo | None:
         """The latest memo, or None."""
@@ -124,7 +129,7 @@ class Shelf:
 
     def epochs(self) -> list[Epoch]:
         """Every epoch in its newest state, by number."""
-        found = cast(list[Epoch], records.listed(self._database, kinds.EPOCH))
+        found = cast(list[Epoch], self._known[kinds.EPOCH.name].records())
         return sorted(found, key=lambda epoch: epoch.number)
 
     def certificates(
@@ -139,6 +144,9 @@ class Shelf:
         """Certificates in their newest state, oldest first; every argument given narrows the list."""
         asked = {"run": run, "task": task, "kind": kind, "regime": regime, "chain": chain}
         equal = {column: value for column, value in asked.items() if value is not None}
+        if equal.keys() <= {"kind"}:  # which an id determines, so the newest row of an id says it too
+            known = cast(list[Certificate], self._known[kinds.CERTIFICATE.name].records())
+            return [one for one in known if kind in (None, one.kind)]
         return cast(list[Certificate], records.listed(self._database, kinds.CERTIFICATE, equal))
 
     def get(self, kind: str, id: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harnesstrain.core import registry
@@ -26,3 +28,15 @@ def test_a_mistyped_name_is_corrected() -> None:
     with pytest.raises(NotFound) as caught:
         registry.load("criteria", "zzz")
     assert "total-solves" in (caught.value.hint or "")
+
+
+def test_a_plugin_that_comes_with_a_new_place_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFound):
+        registry.load("criteria", "late")
+    folder = tmp_path / "late-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[harnesstrain.criteria]\nlate = harnesstrain.judge.pareto:StrictPareto\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert registry.load("criteria", "late") is StrictPareto
+    assert "late" in registry.names("criteria")

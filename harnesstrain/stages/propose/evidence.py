@@ -5,8 +5,10 @@ Train tasks only.  Never verifier files or outputs, holdout or sealed tasks, sec
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
+from harnesstrain.core.records.candidate import Candidate
 from harnesstrain.core.records.rollout import Outcome, Rollout, Step, StepKind, Trace, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Verdict
@@ -29,20 +31,20 @@ CLIP = 1500
 def stage(context: Context, directory: Path, base: str, epoch: int | None, run_id: str | None) -> Evidence:
     """Write the evidence for a proposal on `base` into `directory`.
 
-    `run_id`: the baseline's run; None: the newest complete train run of `base`, if any.
+    `run_id`: the baseline's run; None: the newest complete train run of `base` on the configured model, if any.
     """
     store = context.store
-    record = store.run(run_id) if run_id else _newest(context, base)
+    runs, candidates = store.runs(), store.candidates()
+    record = store.run(run_id) if run_id else _newest(context, runs, base)
     rollouts = _visible(context, record) if record else []
-    verdicts = [verdict for verdict in store.verdicts() if _may_be_shown(context, verdict)]
-    tried = ledger(store.candidates(), verdicts, store.promotions(), store.epochs())
+    tried = ledger(candidates, _to_be_shown(context, runs, store.verdicts()), store.promotions(), store.epochs())
     memo = store.memo()
     summary = _summary(record, rollouts)
     (directory / "tasks").mkdir(parents=True, exist_ok=True)
     (directory / "memo.md").write_text(memo.text if memo else "No memo yet.\n", encoding="utf-8")
     (directory / "ledger.md").write_text(as_markdown(tried), encoding="utf-8")
     (directory / "summary.md").write_text(summary, encoding="utf-8")
-    _tried(context, directory, base)
+    _tried(context, directory, base, runs, candidates)
     policy = context.repo.file(base, POLICY)
     if policy is not None:
         (directory / POLICY).write_bytes(policy)
@@ -60,26 +62,26 @@ def stage(context: Context, directory: Path, base: str, epoch: int | None, run_i
     )
 
 
-def _tried(context: Context, directory: Path, base: str) -> None:
+def _tried(context: Context, directory: Path, base: str, runs: list[Run], candidates: list[Candidate]) -> None:
     """The newest candidates as patches, and how the last one that was measured did."""
     kept = context.repo.refs("candidates/")
-    commits = {one.id: kept.get(f"candidates/{one.id[:16]}") for one in context.store.candidates()}
-    recent = [one for one in context.store.candidates() if commits[one.id]][-RECENT:]
+    commits = {one.id: kept.get(f"candidates/{one.id[:16]}") for one in candidates}
+    recent = [one for one in candidates if commits[one.id]][-RECENT:]
     (directory / "tried").mkdir(exist_ok=True)
     for number, candidate in enumerate(recent, 1):
         diff = context.repo.diff(candidate.base, commits[candidate.id] or "")[:PATCH]
         text = f"Subject: {candidate.hypothesis}\n\n{diff}"
         (directory / "tried" / f"{number:02}-{candidate.id[:8]}.patch").write_text(text, encoding="utf-8")
-    runs = [run for one in recent if (run := _newest(context, commits[one.id] or "")) and run.commit != base]
-    if runs:
-        summary = _summary(runs[-1], _visible(context, runs[-1]))
+    measured = [run for one in recent if (run := _newest(context, runs, commits[one.id] or "")) and run.commit != base]
+    if measured:
+        summary = _summary(measured[-1], _visible(context, measured[-1]))
         (directory / "candidate.md").write_text(summary, encoding="utf-8")
 
 
-def _newest(context: Context, base: str) -> Run | None:
+def _newest(context: Context, runs: list[Run], base: str) -> Run | None:
     split = context.settings.panel.split
-    found = [run for run in context.store.runs() if run.commit == base and run.split == split]
-    return found[-1] if found else None
+    found = (run for run in reversed(runs) if run.commit == base and run.split == split and run.configured)
+    return next(found, None)
 
 
 def _visible(context: Context, record: Run) -> list[Rollout]:
@@ -88,12 +90,15 @@ def _visible(context: Context, record: Run) -> list[Rollout]:
     return [r for r in latest_attempts(context.store.rollouts(record.id)) if r.task not in hidden]
 
 
-def _may_be_shown(context: Context, verdict: Verdict) -> bool:
-    """Whether a verdict rests on no hidden task."""
-    record = context.store.run(verdict.base_run)
-    if record.split is not None:
-        return record.split not in HIDDEN
-    return not any(task.split in HIDDEN for task in context.store.panel(record.panel).tasks)
+def _to_be_shown(context: Context, runs: list[Run], verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts that rest on no hidden task."""
+    known = {run.id: run for run in runs}
+    hidden = functools.cache(lambda panel: any(task.split in HIDDEN for task in context.store.panel(panel).tasks))
+
+    def shown(run: Run) -> bool:
+        return run.split not in HIDDEN if run.split is not None else not hidden(run.panel)
+
+    return [one for one in verdicts if shown(known.get(one.base_run) or context.store.run(one.base_run))]
 
 
 def _summary(record: Run | None, rollouts: list[Rollout]) -> str:
