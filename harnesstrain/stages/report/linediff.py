@@ -115,8 +115,12 @@ def _shared(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
 
 def _folded(rows: Sequence[DiffRow], context: int) -> Iterator[DiffRow]:
     """The rows, stretches of equal ones that no change is near replaced by a count."""
-    changes = [place for place, row in enumerate(rows) if row.tag != "equal"]
-    near = {place + by for place in changes for by in range(-context, context + 1)}
+    near = {
+        by
+        for place, row in enumerate(rows)
+        if row.tag != "equal"
+        for by in range(max(0, place - context), min(len(rows), place + context + 1))
+    }
     hidden: list[DiffRow] = []
     for place, row in enumerate(rows):
         if place not in near:
