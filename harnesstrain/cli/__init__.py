@@ -28,6 +28,7 @@ walkthrough.py what `ht quickstart` runs
 showing.py     any record, for `ht show`
 doubting.py    why a verdict is unmeasurable
 parting.py     where two runs part, for `ht diff`
+siding.py      one cell of two runs, side by side
 measuring.py   what `ht evaluate` does around the stage
 progress.py    bars on a terminal, lines elsewhere
 tables.py      records as rows for people

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from harnesstrain.cli.output import clean
 from harnesstrain.cli.revisions import Range
+from harnesstrain.cli.siding import cell_lines
+from harnesstrain.cli.styled import Line, Piece, line
 from harnesstrain.cli.tables import columns, explanation
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import Rollout, Step, StepKind, Trace, latest_attempts
 from harnesstrain.core.records.run import Run
+from harnesstrain.core.records.verdict import Flip
 from harnesstrain.judge.attribution import Attribution
 from harnesstrain.judge.divergence import Divergence, first_divergence
 from harnesstrain.stages.judging.derive import explained, repeat_themselves
+from harnesstrain.stages.report.flipdiffs import cell_diff
+from harnesstrain.stages.report.steplines import step_line
 
 if TYPE_CHECKING:
     from harnesstrain.store import Store
@@ -94,13 +101,9 @@ def differing(store: Store, base: str, cand: str) -> dict[str, tuple[Any, Any]]:
     return store.regime(base).differing(store.regime(cand))
 
 
-def render(found: Partings, *, full: bool) -> list[str]:
-    """Lines for people: a table of all cells, or with `full` both sides of each."""
+def render(found: Partings) -> list[str]:
+    """Lines for people: a table of all cells."""
     lines = regime_lines(found.regime)
-    if full:
-        for parting in found.tasks:
-            lines += _whole(parting)
-        return lines + [f"{name}: {_unchanged(found)}" for name in found.same]
     rows = [(f"{p.task} s{p.seed}", _outcomes(p), _where(p), _flip(p)) for p in found.tasks]
     rows += [(name, _unchanged(found), "", "") for name in found.same]
     lines += columns(rows)
@@ -109,13 +112,57 @@ def render(found: Partings, *, full: bool) -> list[str]:
     if found.missing:
         lines.append(f"{found.missing} not measured on both sides")
     if found.tasks:
-        lines.append(f"--task {found.tasks[0].task} shows both sides of its step")
+        lines.append(f"--task {shlex.quote(found.tasks[0].task)} shows both sides of its step")
     return lines
+
+
+def render_task(store: Store, pair: Range, found: Partings, *, full: bool, width: int | None) -> list[Line]:
+    """Lines for people: both sides of each cell of one task.  `full`: nothing is folded.
+
+    `width`: columns of the terminal; None: it is none.
+    """
+    lines = [line(text) for text in regime_lines(found.regime)]
+    for parting in found.tasks:
+        lines.append(line((f"{parting.task} s{parting.seed}: {_outcomes(parting)}; {_where(parting)}", "bold")))
+        lines += [line(f"  {_flip(parting)}")] if parting.flip else []
+        cells = [_cell(store, run, parting) for run in (pair.base, pair.cand)]
+        flip = Flip(
+            task=parting.task,
+            seed=parting.seed,
+            gained=parting.flip == "gained",
+            base_outcome=parting.base_outcome,
+            cand_outcome=parting.cand_outcome,
+            attribution=parting.attribution,
+            evidence=parting.evidence,
+        )
+        told = cell_diff(store, flip, *cells)
+        if not full:
+            lines += [*cell_lines(told, width), []]
+            continue
+        exchanges = [step for step in store.trace(cells[1].id).steps if step.kind is not StepKind.NOTE]
+        lines += cell_lines(told, width, prefix=[step_line(step) for step in exchanges[: told.shared]])
+        lines += [[], *(line(text) for text in _whole(parting)), []]
+    return lines + [line(f"{name}: {_unchanged(found)}") for name in found.same]
+
+
+def _cell(store: Store, run: str, parting: Parting) -> Rollout:
+    """The newest rollout of the cell in a run."""
+    cell = (parting.task, parting.seed)
+    return next(one for one in latest_attempts(store.rollouts(run)) if (one.task, one.seed) == cell)
 
 
 def regime_lines(regime: Mapping[str, tuple[Any, Any]]) -> list[str]:
     """The fields of a regime that differ, one a line."""
     return [f"regime: {key}: {one!r} → {other!r}" for key, (one, other) in regime.items()]
+
+
+def patch_lines(text: str) -> list[Line]:
+    """A patch, coloured; as it is without colour."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    heads = ("+++", "---", "diff ", "index ")
+    return [
+        [Piece(clean(one), "bold" if one.startswith(heads) else colours.get(one[:1], ""))] for one in text.split("\n")
+    ]
 
 
 def _unchanged(found: Partings) -> str:
@@ -136,18 +183,10 @@ def _flip(parting: Parting) -> str:
 
 
 def _whole(parting: Parting) -> list[str]:
-    divergence = parting.divergence
-    lines = [f"{parting.task} s{parting.seed}: {_outcomes(parting)}; {_where(parting)}"]
-    lines += [_flip(parting)] if parting.flip else []
-    if divergence.message is not None:
-        counts = [len(step.messages) for step in (divergence.base, divergence.cand) if step is not None]
-        of = " and ".join(str(count) for count in dict.fromkeys(counts))
-        before = f"the {parting.shared} before it are equal" if parting.shared else "it is the first"
-        lines.append(f"message {parting.shared + 1} differs, of {of}; {before}")
-    elif divergence.kind == "request":
-        lines.append("the messages are equal; tools or sampling differ")
+    """Both sides of the step, whole."""
+    lines = []
     for sign, text in (("-", parting.base_text), ("+", parting.cand_text)):
-        lines += [f"  {sign} {line}" for line in text.splitlines() or ["(ended)"]]
+        lines += [f"  {sign} {one}" for one in text.splitlines() or ["(ended)"]]
     return lines
 
 

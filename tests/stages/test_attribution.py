@@ -131,9 +131,9 @@ def test_another_repair_prompt_runs_only_where_repair_fired(made: Project) -> No
     assert "diverged at step 1 (request)  gained, attributed: agent/repair.py:12 ran before step 1 (request)" in table
     assert "easy s1  proven unchanged" in table
     whole = made.ht("diff", "HEAD~1..HEAD", "--task", "shy").out
-    assert "message 4 differs" in whole
-    assert "- user: Your reply was not valid. Try again." in whole
-    assert "+ user: Your reply was not valid. Answer in JSON." in whole
+    assert "Message 4 of the request differs; the 3 before are the same." in whole
+    assert "- Your reply was not valid. Try again." in whole
+    assert "+ Your reply was not valid. Answer in JSON." in whole
     assert judged(made, "attributed-pareto").sentence == "gained shy, lost nothing"
     assert "attributed" in made.ht("report", "--compare", "HEAD~1..HEAD", "--md").out
 
