@@ -101,7 +101,7 @@ def _shown(flip: Flip, base: _Side, cand: _Side, both: str) -> FlipDiff:
     return FlipDiff(
         task=plain(flip.task),
         seed=flip.seed,
-        kind="gained" if flip.gained else "lost",
+        kind=_kind(base.rollout, cand.rollout),
         attribution=flip.attribution,
         evidence=plain(flip.evidence),
         base=_told(base, divergence, divergence.base if divergence else None),
@@ -110,8 +110,12 @@ def _shown(flip: Flip, base: _Side, cand: _Side, both: str) -> FlipDiff:
         prefix=tuple(step_line(step) for step in steps[-PREFIX:]),
         folded=max(0, len(steps) - PREFIX),
         parted=_parted(divergence, before, after) if divergence and before and after else None,
-        command=f"{both} --task {shlex.quote(plain(flip.task))}",
+        command=f"{both} --task {shlex.quote(plain(flip.task))} --full",
     )
+
+
+def _kind(base: Rollout, cand: Rollout) -> str:
+    return "" if base.solved == cand.solved else "gained" if cand.solved else "lost"
 
 
 def _exchanges(steps: Iterable[Step]) -> list[Step]:

@@ -52,7 +52,7 @@ class FlipDiff(Record):
     task: str
     seed: int
     kind: str
-    """gained or lost."""
+    """gained, lost, or empty where both sides solved it or neither."""
     attribution: str | None = None
     evidence: str = ""
     base: FlipSide
