@@ -1,7 +1,7 @@
 """The parts of a report in reading order, each as a title with sentences, a table or a text.  Renderers only lay out.
 
-Order: what limits belief, what was measured, the loop so far, the verdict and its flips, levers, what was left out, how
-outcomes moved, models, holdout, lineage, memo.
+Order: the report in short, what limits belief, what was measured, the loop so far, task by epoch, the verdict and its
+flips, where they part, levers, what was left out, how outcomes moved, noise, models, holdout, the diff, lineage, memo.
 """
 
 from __future__ import annotations
@@ -10,10 +10,19 @@ from collections.abc import Iterable, Iterator
 
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.certificate import Certified
-from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip, Levers
+from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Flip
+from harnesstrain.stages.report.cost_parts import (
+    changes_part,
+    endings_part,
+    levers_part,
+    noise_part,
+    regimes_part,
+    tasks_part,
+)
 from harnesstrain.stages.report.flip_parts import told
 from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
 from harnesstrain.stages.report.models_part import models_parts
+from harnesstrain.stages.report.overview_parts import belief, in_short, task_by_epoch
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
 from harnesstrain.stages.report.tables import Part, Table
 
@@ -33,18 +42,26 @@ def parts(report: Report) -> tuple[Part, ...]:
     return tuple(
         part
         for part in (
-            _measured(report),
+            in_short(report),
             _warnings(report),
+            belief(report),
+            _measured(report),
             _epochs(report),
+            task_by_epoch(report.matrix),
             _verdict(report),
             _flips(report),
             _parted(report),
-            _levers(report),
+            levers_part(report.spending),
+            tasks_part(report.spending),
+            endings_part(report.spending),
             _left_out(report),
             _transitions(report),
+            noise_part(report.noise),
             *models_parts(report.models),
             _holdout(report),
+            changes_part(report.changes),
             _lineage(report),
+            regimes_part(report.regimes),
             _memo(report),
         )
         if part.sentences or part.table or part.text
@@ -169,45 +186,6 @@ def _flip_rows(kind: str, flips: Iterable[Flip]) -> Iterator[tuple[str, ...]]:
 
 def _parted(report: Report) -> Part:
     return Part(title="Where they part", text="\n".join(told(report.flips)))
-
-
-def _levers(report: Report) -> Part:
-    base = _sums(report.base)
-    cand = _sums(report.cand) if report.cand else None
-    heads = ("lever", "baseline") if cand is None else ("lever", "baseline", "candidate", "change")
-    rows = []
-    for name, before in base.items():
-        more = () if cand is None else (_number(cand[name]), _change(before, cand[name]))
-        rows.append((name, _number(before), *more))
-    table = Table(heads=heads, rows=tuple(rows), right=heads[1:])
-    return Part(title="Levers", sentences=(f"Sums over {report.base.cells} cells a side.",), table=table)
-
-
-def _sums(side: Levers) -> dict[str, float | None]:
-    return {
-        "solved": side.solved,
-        "first-try rate": side.first_try_rate,
-        "model calls": side.llm_calls,
-        "actions": side.actions,
-        "prompt tokens": side.usage.prompt,
-        "completion tokens": side.usage.completion,
-        "tokens per solve": side.tokens_per_solve,
-        "recorded seconds": side.recorded_time,
-    }
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return NONE
-    if isinstance(value, int) or value >= 1000:
-        return f"{round(value):,}"
-    return f"{value:.2f}"
-
-
-def _change(before: float | None, after: float | None) -> str:
-    if before is None or after is None:
-        return NONE
-    return "=" if before == after else (f"{(after - before) / before:+.0%}" if before else "new")
 
 
 def _left_out(report: Report) -> Part:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from harnesstrain.core.errors import Prerequisite
 from harnesstrain.core.ids import short
+from harnesstrain.stages.report import levers
+from harnesstrain.stages.report.cost_parts import served
 from harnesstrain.stages.report.history import MARKS, ceiling
 from harnesstrain.stages.report.html import cells
 from harnesstrain.stages.report.matrix import GLYPHS, MEANING
@@ -48,7 +50,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters.update(short=short, number=cells.number, percent=cells.percent, words=cells.words)
+    made.filters.update(short=short, number=levers.number, percent=levers.percent, words=levers.words)
     made.globals.update(
         style=_raw("style.css"), script=_raw("script.js"), policy=_policy(), MARKS=MARKS, GLYPHS=GLYPHS, MEANING=MEANING
     )
@@ -75,11 +77,11 @@ def _facts(report: Report) -> dict[str, Any]:
         "curve": _figure(curve),
         "bells": _figure(bells),
         "top": ceiling(report.epochs),
-        "levers": cells.levers(report.spending.base, report.spending.cand) if report.spending else (),
-        "task_levers": cells.TASK_LEVERS,
-        "change": cells.change,
+        "levers": levers.levers(report.spending.base, report.spending.cand) if report.spending else (),
+        "task_levers": levers.TASK_LEVERS,
+        "change": levers.change,
         "flow": cells.flow(report.transitions),
-        "noise": cells.served(report.noise.served),
+        "noise": served(report.noise.served),
         "measured": every["What was measured"],
         "tables": [every[title] for title in TABLES if title in every],
     }
@@ -94,7 +96,7 @@ def _figure(figure: Any) -> Any:
 
 def _shown(value: Any) -> Any:
     if value is None:
-        return cells.NONE
+        return levers.NONE
     return plain(value) if type(value) is str else value
 
 
