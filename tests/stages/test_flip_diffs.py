@@ -14,6 +14,7 @@ from harnesstrain.core.records.rollout import Step, StepKind, Trace
 from harnesstrain.core.records.run import Run
 from harnesstrain.judge import compare
 from harnesstrain.stages.report import ReportSpec, build, to_json, to_markdown, to_text
+from harnesstrain.stages.report.flip_parts import told
 from harnesstrain.stages.report.flipdiffs import FOLLOWED, PREFIX, flip_diffs
 from harnesstrain.stages.report.flips import FlipDiff, FlipDiffs
 from harnesstrain.stages.report.plain import plain
@@ -185,7 +186,16 @@ def test_another_action_after_the_same_reply_is_the_harness(two: Two) -> None:
     flip = two.parted(Side().reply("ls").run("ls"), Side().reply("ls").run("ls -a"))
     assert flip.parted is not None
     assert (flip.parted.kind, flip.parted.actor) == ("action", "harness")
-    assert _lines(flip) == [("changed", "(run) ls", "(run) ls -a")]
+    assert flip.parted.sentence == "After the same exchanges another command was run."
+    assert _lines(flip) == [("changed", "ls", "ls -a")]
+
+
+def test_a_repair_against_a_command_says_who_did_what(two: Two) -> None:
+    base = Side().reply("```ls```").say({"role": "user", "content": "Try again."}).reply("ls").run("ls")
+    flip = two.parted(base, Side().reply("```ls```").run("ls").submit())
+    assert flip.parted is not None
+    assert flip.parted.sentence == "After the same exchanges the baseline asked the model; the candidate ran a command."
+    assert [row[1:] for row in _lines(flip)] == [("(asks the model)", "(run)"), ("[user]", "ls"), ("Try again.", None)]
 
 
 def test_another_reply_is_the_model_and_another_output_the_environment(two: Two) -> None:
@@ -210,7 +220,7 @@ def test_one_side_submits_or_ends_where_the_other_goes_on(two: Two) -> None:
     assert flip.parted is not None
     assert (flip.parted.kind, flip.parted.actor) == ("outcome", "harness")
     assert flip.parted.sentence == "The baseline had ended here; the candidate went on."
-    assert _lines(flip) == [("added", None, "(run) ls")]
+    assert _lines(flip) == [("added", None, "(run)"), ("added", None, "ls")]
     assert (flip.base.step, flip.cand.step) == (None, 1)
 
 
@@ -262,6 +272,24 @@ def test_gained_come_before_lost_in_panel_order_and_the_rest_is_named(two: Two) 
     found = two.flips(base, cand, most=4)
     assert [flip.task for flip in found.shown] == ["task-0", "task-2", "task-4", "task-1"]
     assert found.left_out == ("task-3 s1", "task-5 s1")
+
+
+def test_a_condensed_flip_says_at_which_step_who_did_something_else(two: Two) -> None:
+    base = Side().reply("ls").note().run("ls").reply("cat a")
+    cand = Side().reply("ls").run("ls").say({"role": "user", "content": "Mind the tests."}).reply("cat b").submit()
+    found = two.flips({"t": (FAILED, base), "u": (FAILED, base)}, {"t": (SOLVED, cand), "u": (SOLVED, base)})
+    assert told(found, 1) == [
+        "gained t s1: failed_verification → solved",
+        "  2 steps shared, the last: run ls (exit 0)",
+        "  At step 3 of the baseline, 2 of the candidate, the harness does something else. "
+        "The candidate's request has 1 message more, at place 5; the 4 before are the same.",
+        "    + [user]",
+        "    + Mind the tests.",
+        "  baseline:  reply cat a … failed_verification",
+        "  candidate: submit … solved",
+        "",
+        f"Not told here: u s1. `{found.command}` lists where each parts.",
+    ]
 
 
 def test_a_missing_trace_is_said_and_no_error(two: Two) -> None:
@@ -325,7 +353,7 @@ def test_a_report_shows_them_in_every_form_and_always_alike(tmp_path: Path, cach
         for text in (to_text(report), to_markdown(report)):
             part = text[text.index("Where they part") : text.index("Levers")]
             assert all(flip.task in part for flip in flips)
-            assert "Then the harness differs." in part
+            assert "the harness does something else." in part
             assert part.count("\n") < 12 * len(flips)
 
 

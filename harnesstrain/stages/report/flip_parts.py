@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harnesstrain.stages.report.flips import FlipDiff, FlipDiffs, FlipSide
 from harnesstrain.stages.report.linediff import DiffRow
@@ -42,24 +42,40 @@ def _flip(flip: FlipDiff) -> Iterator[str]:
     if flip.shared:
         steps = f"{flip.shared} steps shared, the last" if flip.shared > 1 else "1 step shared"
         yield f"  {steps}: {_step(flip.prefix[-1])}"
-    yield f"  Then the {flip.parted.actor} differs. {flip.parted.sentence}"
-    changes = [row for row in flip.parted.differing.rows if row.tag not in ("equal", "folded")]
-    for row in changes[:CHANGES]:
-        yield from _change(row)
+    yield f"  {_place(flip)} the {flip.parted.actor} does something else. {flip.parted.sentence}"
     cut = flip.parted.differing
+    changes = [row for row in cut.rows if row.tag not in ("equal", "folded") and _says(row)]
+    for sign, line in (*_lines(changes[:CHANGES], base=True), *_lines(changes[:CHANGES], base=False)):
+        yield f"    {sign} {line}"
     if len(changes) > CHANGES or cut.base_left or cut.cand_left:
         yield f"    … and more; `{flip.command}` shows all of it"
     yield f"  baseline:  {_after(flip.base)}"
     yield f"  candidate: {_after(flip.cand)}"
 
 
-def _change(row: DiffRow) -> Iterator[str]:
-    """A changed line of each side, from a little before its first difference on."""
-    marks = [side[0].start for side in (row.base_marks, row.cand_marks) if side]
-    start = max(0, min(marks, default=0) - WIDE // 3)
-    for sign, line in (("−", row.base), ("+", row.cand)):
-        if line is not None:
-            yield f"    {sign} {'…' if start else ''}{one_line(line[start:], WIDE)}"
+def _place(flip: FlipDiff) -> str:
+    """Where the two part, as `ht show` of either side counts."""
+    base, cand = flip.base.step, flip.cand.step
+    if base is None and cand is None:
+        return "At the end"
+    if base is None or cand is None:
+        ended, other, step = ("baseline", "candidate", cand) if base is None else ("candidate", "baseline", base)
+        return f"Where the {ended} ended, at step {step} of the {other},"
+    return f"At step {base}" if base == cand else f"At step {base} of the baseline, {cand} of the candidate,"
+
+
+def _says(row: DiffRow) -> bool:
+    return bool((row.base or "").strip() or (row.cand or "").strip())
+
+
+def _lines(rows: Sequence[DiffRow], *, base: bool) -> Iterator[tuple[str, str]]:
+    """Changed lines of one side, each from a little before its first difference on."""
+    for row in rows:
+        line = row.base if base else row.cand
+        if line is None or not line.strip():
+            continue
+        start = max(0, min((mark.start for mark in (*row.base_marks, *row.cand_marks)), default=0) - WIDE // 3)
+        yield "−" if base else "+", f"{'…' if start else ''}{one_line(line[start:], WIDE)}"
 
 
 def _after(side: FlipSide) -> str:

@@ -19,6 +19,7 @@ from harnesstrain.stages.report.plain import one_line, plain
 from harnesstrain.stages.report.source import Records
 from harnesstrain.stages.report.steplines import (
     action_text,
+    command_text,
     messages_text,
     output_text,
     reply_text,
@@ -37,6 +38,18 @@ TAIL_LINES, TAIL_CHARACTERS = 6, 600
 """Of the last output."""
 DETAIL = 400
 """Characters of an outcome's evidence."""
+
+_DID = {
+    StepKind.LLM: "asked the model",
+    StepKind.RUN: "ran a command",
+    StepKind.READ: "read a file",
+    StepKind.WRITE: "wrote a file",
+}
+_OTHER = {
+    StepKind.RUN: "another command was run",
+    StepKind.READ: "another file was read",
+    StepKind.WRITE: "something else was written",
+}
 
 
 class _Side(Record):
@@ -193,12 +206,16 @@ def _differing(divergence: Divergence, before: Trace, after: Trace) -> tuple[str
         return "The same request got another reply.", side_by_side(reply_text(base), reply_text(cand))
     if base.action is not None and base.action == cand.action:
         what = "The same action gave another output"
-        return f"{what}: {one_line(action_text(cand), 80)}.", side_by_side(output_text(base), output_text(cand))
+        return f"{what}: {one_line(command_text(cand), 80)}.", side_by_side(output_text(base), output_text(cand))
     texts = side_by_side(_deed(base, before), _deed(cand, after))
     if StepKind.SUBMIT in (base.kind, cand.kind):
         first, other = ("baseline", "candidate") if base.kind is StepKind.SUBMIT else ("candidate", "baseline")
         return f"The {first} submitted here; the {other} went on.", texts
-    return "After the same exchanges, something else was done.", texts
+    if base.kind is cand.kind:
+        texts = side_by_side(action_text(base), action_text(cand))
+        return f"After the same exchanges {_OTHER.get(base.kind, 'something else was done')}.", texts
+    did = [_DID.get(step.kind, "did something else") for step in (base, cand)]
+    return f"After the same exchanges the baseline {did[0]}; the candidate {did[1]}.", texts
 
 
 def _request(message: int | None, base: Step, before: Trace, cand: Step, after: Trace) -> tuple[str, SideBySide | None]:
@@ -232,7 +249,7 @@ def _which(message: int, left: int, right: int, same: int) -> str:
         return f"The candidate's request lacks {_messages(left)}, from place {message + 1}{rest}."
     if left == right == 1:
         return f"Message {message + 1} of the request differs{rest}."
-    return f"From message {message + 1} on the requests differ: {left} messages against {right}{rest}."
+    return f"From message {message + 1} on the requests differ: {_messages(left)} against {right}{rest}."
 
 
 def _messages(count: int) -> str:
@@ -243,4 +260,4 @@ def _deed(step: Step, trace: Trace) -> str:
     """What the harness did: asked the model, submitted, or acted."""
     if step.kind is StepKind.LLM:
         return f"(asks the model)\n{messages_text(trace, step.messages[-1:]) or ''}"
-    return "(submits)" if step.kind is StepKind.SUBMIT else f"({step.kind.value}) {action_text(step)}"
+    return "(submits)" if step.kind is StepKind.SUBMIT else f"({step.kind.value})\n{command_text(step)}"

@@ -33,7 +33,7 @@ def step_line(step: Step) -> StepLine:
     if step.kind is StepKind.LLM:
         return StepLine(index=step.index, kind="reply", text=one_line(reply_text(step), LINE))
     note = "timed out" if step.timed_out else one_line(step.error or "", LINE)
-    text = "" if step.kind is StepKind.SUBMIT else one_line(action_text(step), LINE)
+    text = "" if step.kind is StepKind.SUBMIT else one_line(command_text(step), LINE)
     return StepLine(index=step.index, kind=step.kind.value, text=text, exit_code=step.exit_code, note=note)
 
 
@@ -47,15 +47,23 @@ def reply_text(step: Step) -> str:
 
 
 def action_text(step: Step) -> str:
-    """What was done in the environment: the command, or the file and what was written to it."""
+    """What was done in the environment, and in which directory and time it had to be."""
+    spec = _loaded(step.action, {})
+    more: list[str] = []
+    if isinstance(spec, Mapping):
+        more = [f"in {spec['cwd']}"] if spec.get("cwd") else []
+        more += [f"at most {spec['timeout']:g} s"] if isinstance(spec.get("timeout"), int | float) else []
+    return command_text(step) + (plain(f"\n({', '.join(more)})") if more else "")
+
+
+def command_text(step: Step) -> str:
+    """What was done in the environment: the command and what it was given, or the file and what was written to it."""
     spec = _loaded(step.action, {})
     if not isinstance(spec, Mapping):
         return plain(step.action or "")
     match spec.get("kind"):
         case "run":
-            more = [f"in {spec['cwd']}"] if spec.get("cwd") else []
-            more += [f"at most {spec['timeout']:g} s"] if isinstance(spec.get("timeout"), int | float) else []
-            lines = [str(spec.get("command")), *([f"({', '.join(more)})"] if more else []), *_given(spec, "stdin")]
+            lines = [str(spec.get("command")), *_given(spec, "stdin")]
         case "read" | "write":
             lines = [str(spec.get("path")), *_given(spec, "content")]
         case _:
