@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from harnesstrain.core.errors import HtError
 from tests.cli.conftest import parsed
 from tests.cli.test_which_run import changed
 from tests.project import Project, Ran
@@ -166,3 +169,48 @@ def test_a_model_that_was_named_becomes_the_configured_one(project: Make) -> Non
         assert store.run(run).asked_as == ("other", "llm")
         assert store.run(run).configured
         assert store.is_complete(run)
+
+
+def test_a_server_is_named_by_its_url(project: Make) -> None:
+    made = project(tasks=("one",))
+    try:
+        assert made.ht("serve-llm", "--detach").code == 0
+        url = json.loads(made.ht("serve-llm", "--status", "--json").out)["url"]
+        asked = ("--endpoint", "llm", "--endpoint", url, "--endpoint", f"{url}#scripted", "--endpoint", f"{url}#other")
+        ran = made.ht("evaluate", *asked)
+        assert ran.code == 2
+        assert len(ran.lines) == 3
+        assert len(set(ran.lines)) == 1
+        assert f"endpoint {url}: scripted on scripted, the same as llm\n" in ran.err
+        assert f"error: 1 of 4 endpoints is not measured in full: {url}#other\nhint: it serves scripted\n" in ran.err
+        assert made.ht("judge", "@..@", "--endpoint", url).code == 0
+    finally:
+        assert made.ht("serve-llm", "--stop").code == 0
+    gone = made.ht("evaluate", "--endpoint", url, "--endpoint", "llm")
+    assert (gone.code, gone.lines) == (6, ran.lines[:1])
+    assert "hint: start it, or correct --endpoint" in gone.err
+
+
+@pytest.mark.model
+def test_a_model_of_the_catalogue_is_named_alone(project: Make) -> None:
+    from harnesstrain.llm.embedded import library
+    from harnesstrain.llm.models.pull import model_file
+
+    try:
+        library.check_machine()
+        model_file("smollm2-135m")
+    except HtError as error:
+        pytest.skip(f"the embedded engine or its small model is not available: {error}")
+    made = project(tasks=("one",))
+    few = ("--set", "llm.sampling.max_tokens=4", "--set", "llm.context_length=1024")
+    models = ("--endpoint", "llm", "--endpoint", "smollm2-135m", "--endpoint", "embedded:smollm2-135m")
+    ran = made.ht("evaluate", *models, *few, XDG_CACHE_HOME=str(Path.home() / ".cache"))
+    assert ran.code == 0, ran.err
+    first, second, third = ran.lines
+    assert first != second
+    assert second == third
+    with made.store() as store:
+        (rollout,) = store.rollouts(second)
+        regime = store.regime(store.run(second).regime)
+        assert set(store.regime(store.run(first).regime).differing(regime)) == {"endpoint"}
+        assert rollout.usage.completion in range(1, 9)
