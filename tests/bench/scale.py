@@ -26,12 +26,14 @@ class Scale:
     """Tasks of a run whose driver's memory is measured."""
     many_steps: int = 100
     """Their steps."""
+    history: int = 30
+    """Epochs of the history that is looked at."""
     model: str = "smollm2-135m"
     """Of the catalogue, where a real tokenizer or engine is measured."""
 
 
 FULL = Scale()
-SMALL = Scale(tasks=4, steps=20, long=100, repeats=1, turns=6, growth_steps=5, many_tasks=64, many_steps=10)
+SMALL = Scale(tasks=4, steps=20, long=100, repeats=1, turns=6, growth_steps=5, many_tasks=64, many_steps=10, history=4)
 TINY = Scale(
     tasks=2,
     steps=4,
@@ -43,5 +45,6 @@ TINY = Scale(
     growth_tasks=1,
     many_tasks=8,
     many_steps=2,
+    history=2,
 )
 SCALES = {"full": FULL, "small": SMALL, "tiny": TINY}
