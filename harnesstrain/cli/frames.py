@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from harnesstrain.cli import output
 from harnesstrain.cli.session import store_only
-from harnesstrain.core.errors import StoreCorrupt, UsageError
+from harnesstrain.core.errors import Prerequisite, StoreCorrupt, UsageError
 
 STDOUT = Path("-")
 
@@ -67,4 +68,8 @@ def _print(kind: str | None, form: str, *, runs: Sequence[str], config: Path | N
         raise UsageError("stdout takes one table, as CSV", hint="`ht export rollouts --csv -`")
     found = table(kind)
     with store_only(config=config) as store:
-        stream(found, found.rows(asked(store, found.shape.name, runs)), sys.stdout.buffer)
+        try:
+            stream(found, found.rows(asked(store, found.shape.name, runs)), sys.stdout.buffer)
+        except Prerequisite:  # what is still to be written would fail once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise

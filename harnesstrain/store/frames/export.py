@@ -23,7 +23,7 @@ class Planned(NamedTuple):
 def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
     """Where tables go: table `name` into the file `target`, or into a folder; all of them (None) into a folder.
 
-    A name that ends like `form` is a file.  Raises UsageError.
+    A name that ends like `form` is a file.  Tables come before those that they refer to.  Raises UsageError.
     """
     other = Form.CSV if form is Form.PARQUET else Form.PARQUET
     if target.suffix == f".{other}" and not target.is_dir():
@@ -33,20 +33,21 @@ def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
         hint = f"`ht export rollouts --{form} {target}` writes one table; a folder takes all"
         raise UsageError(f"{target} is one file, and there are {len(TABLES)} tables", hint=hint)
     if not is_file and target.exists() and not target.is_dir():
-        raise UsageError(f"{target} is not a folder", hint=f"name a folder, or a file that ends in .{form}")
-    chosen = list(TABLES.values()) if name is None else [table(name)]
+        hint = f"name a folder, or a file that ends in .{form}; `--csv -` writes to stdout"
+        raise UsageError(f"{target} is not a folder", hint=hint)
+    chosen = [TABLES[one] for one in _ORDER] if name is None else [table(name)]
     return [Planned(one, target if is_file else target / f"{one.shape.name}.{form}") for one in chosen]
 
 
 def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[str] = ()) -> Iterator[Written]:
     """Write the files, one after the other.  `runs`: limits runs, rollouts and steps to these; empty: all.
 
-    What refers to other rows is read before them, so that a store that others write to comes out whole: every flip has
-    its verdict, every step its rollout.  Raises UsageError, Prerequisite, StoreCorrupt (a damaged record).
+    In the order of `plan` a store that others write to comes out whole: every flip has its verdict, every step its
+    rollout.  Raises UsageError, Prerequisite, StoreCorrupt (a damaged record).
     """
     if runs and not any(one.table.shape.name in BY_RUN for one in planned):
         asked(store, planned[0].table.shape.name, runs)
-    for one in sorted(planned, key=lambda one: _ORDER.index(one.table.shape.name)):
+    for one in planned:
         name = one.table.shape.name
         reading = asked(store, name, runs if name in BY_RUN else ())
         reading.lost = []

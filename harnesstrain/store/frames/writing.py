@@ -74,21 +74,26 @@ def write(table: Table, rows: Iterable[Row], target: Path, form: Form) -> Writte
     """
     if target.is_dir():
         raise UsageError(f"{target} is a folder", hint="name a file, or leave the table's name out to write a folder")
-    count = 0
     _sweep(target)
     with files.draft(target) as draft:
         fcntl.flock(draft.file, fcntl.LOCK_EX)
-        with _sink(table.shape, draft.file, form) as sink:
-            for batch in arrow.batches(table.shape, rows):
-                sink.write(batch)
-                count += batch.num_rows
+        count = _write(table, rows, draft.file, form)
     return Written(table=table.shape.name, file=target, rows=count, bytes=target.stat().st_size)
 
 
 def stream(table: Table, rows: Iterable[Row], out: BinaryIO) -> int:
-    """Write a table's rows as CSV to an open file; how many."""
+    """Write a table's rows as CSV to an open file; how many.  Raises BrokenPipeError, Prerequisite, StoreCorrupt."""
+    try:
+        return _write(table, rows, out, Form.CSV)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise files.io_error(error, Path("the output")) from error
+
+
+def _write(table: Table, rows: Iterable[Row], file: BinaryIO, form: Form) -> int:
     count = 0
-    with _sink(table.shape, out, Form.CSV) as sink:
+    with _sink(table.shape, file, form) as sink:
         for batch in arrow.batches(table.shape, rows):
             sink.write(batch)
             count += batch.num_rows
