@@ -26,6 +26,9 @@ importing.py   what `ht import` prints
 grading.py     verdicts from logs, for `ht tasks grade-log`
 walkthrough.py what `ht quickstart` runs
 showing.py     any record, for `ht show`
+page.py        the page of one record
+portraits.py   what happened: runs, rollouts, candidates, verdicts …
+particulars.py what runs are made of: regimes, panels, tasks, endpoints, certificates
 doubting.py    why a verdict is unmeasurable
 parting.py     where two runs part, for `ht diff`
 siding.py      one cell of two runs, side by side

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from harnesstrain.cli.tables import columns, flip_lines
+from harnesstrain.cli.particulars import page
+from harnesstrain.cli.styled import Line
 from harnesstrain.cli.traces import rollout_of, step_objects
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import latest_attempts
+from harnesstrain.core.records.verdict import Epoch
+from harnesstrain.store.base import Found
+from harnesstrain.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from harnesstrain.store import Store
@@ -24,13 +28,15 @@ class Shown(Record):
     fields: dict[str, Any]
     more: dict[str, Any] = {}
     """run: `rollouts`; rollout: `steps`."""
+    about: dict[str, Any] = {}
+    """What else the store knows of it, for people."""
 
 
 def record_of(store: Store, name: str) -> Shown:
     """The record a name stands for.  Raises NotFound, Ambiguous, UsageError."""
     if match := re.fullmatch(r"e(\d+)", name):
         epoch = store.epoch(int(match.group(1)))
-        return Shown(kind="epoch", id=name, fields=epoch.model_dump(mode="json"))
+        return Shown(kind="epoch", id=name, fields=epoch.model_dump(mode="json"), about=_of_epoch(store, epoch))
     if ":" in name and not name.startswith("id:"):
         return _rollout(store, rollout_of(store, name).id)
     found = store.resolve(name.removeprefix("id:"))
@@ -40,7 +46,52 @@ def record_of(store: Store, name: str) -> Shown:
     if found.kind == "run":
         rollouts = latest_attempts(store.rollouts(found.id))
         more["rollouts"] = [rollout.model_dump(mode="json") for rollout in rollouts]
-    return Shown(kind=found.kind, id=found.id, fields=store.get(found.kind, found.id), more=more)
+    fields = store.get(found.kind, found.id)
+    return Shown(kind=found.kind, id=found.id, fields=fields, more=more, about={**more, **_about(store, found, fields)})
+
+
+def _about(store: Store, found: Found, fields: dict[str, Any]) -> dict[str, Any]:
+    """What the store knows of a record that the record itself does not say."""
+    match found.kind:
+        case "run":
+            judged = [v for v in store.verdicts() if found.id in (v.base_run, v.cand_run)]
+            model = _model(store, store.regime(fields["regime"]).endpoint)
+            return {"complete": store.is_complete(found.id), "model": model, "verdicts": _plain(judged)}
+        case "candidate":
+            commit = fields["commit"]
+            return {"verdicts": _plain(v for v in store.verdicts() if commit is not None and v.cand_commit == commit)}
+        case "regime":
+            runs = [one.id for one in store.runs() if one.regime == found.id]
+            return {"model": _model(store, fields["endpoint"]), "runs": runs}
+        case "panel":
+            return {"runs": [one.id for one in store.runs() if one.panel == found.id]}
+        case "endpoint":
+            return {"certificates": _plain(one for one in store.certificates() if one.endpoint == found.id)}
+        case _:
+            return {}
+
+
+def _of_epoch(store: Store, epoch: Epoch) -> dict[str, Any]:
+    about: dict[str, Any] = {}
+    if epoch.candidate is not None:
+        about["candidate"] = store.candidate(epoch.candidate).hypothesis
+    if epoch.verdict is not None:
+        about["verdict"] = store.verdict(epoch.verdict).sentence
+    if epoch.base_run and epoch.cand_run:
+        about["pair"] = f"{epoch.base_run[:8]}..{epoch.cand_run[:8]}"
+    return about
+
+
+def _model(store: Store, fingerprint: str) -> str:
+    """The name of an endpoint's model, where the store knows it."""
+    try:
+        return store.endpoint(fingerprint).model
+    except NotFound:
+        return ""
+
+
+def _plain(records: Iterable[Record]) -> list[dict[str, Any]]:
+    return [record.model_dump(mode="json") for record in records]
 
 
 def transcript_of(store: Store, shown: Shown) -> str:
@@ -55,53 +106,25 @@ def transcript_of(store: Store, shown: Shown) -> str:
     return store.blob(digest).decode("utf-8", "replace")
 
 
-def render(shown: Shown) -> list[str]:
-    """Lines for people."""
-    lines = [f"{shown.kind} {shown.id}"]
-    for key, value in shown.fields.items():
-        if value in (None, "", [], {}) or key == "id":
-            continue
-        if shown.kind == "verdict" and key in ("gained", "lost"):
-            text = "\n".join(flip_lines(value))
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        first, *rest = text.splitlines() or [""]
-        lines.append(f"{key:14} {first}")
-        lines += [f"{'':14} {line}" for line in rest]
-    if rollouts := shown.more.get("rollouts"):
-        rows = [
-            (
-                r["task"],
-                f"s{r['seed']}",
-                r["outcome"] + (f" ({r['reason']})" if r["reason"] else ""),
-                f"{r['llm_calls']} calls",
-                r["id"][:8],
-                r["detail"],
-            )
-            for r in rollouts
-        ]
-        lines += ["", *columns(rows)]
-        cached = sum(r["from_caches"] for r in rollouts)
-        lines += [f"{cached} of {len(rollouts)} served from caches"] if cached else []
-    for step in shown.more.get("steps", []):
-        lines += ["", *_step(step)]
-    return lines
+def render(shown: Shown, width: int | None = None) -> list[Line]:
+    """Lines for people.  `width`: of the terminal; None: it is none."""
+    return page(shown.kind, shown.id, {**_defaults(shown.kind), **shown.fields}, shown.about, width)
+
+
+def _defaults(kind: str) -> dict[str, Any]:
+    """What a record of an older version does not say."""
+    fields = KINDS[kind].model.model_fields
+    found = {name: one.get_default(call_default_factory=True) for name, one in fields.items() if not one.is_required()}
+    return {name: one.model_dump(mode="json") if isinstance(one, Record) else one for name, one in found.items()}
 
 
 def _rollout(store: Store, identifier: str) -> Shown:
     rollout = store.rollout(identifier)
-    steps = step_objects(store.trace(identifier), messages=False) if rollout.trace else []
-    return Shown(kind="rollout", id=identifier, fields=rollout.model_dump(mode="json"), more={"steps": steps})
-
-
-def _step(step: dict[str, Any]) -> list[str]:
-    head = f"step {step['index']} {step['kind']} ({step['source']}, {step['duration']:.2f} s)"
-    match step["kind"]:
-        case "llm":
-            body = [step["content"] or "", step["tool_calls"] or "", step["error"] or ""]
-        case "note" | "submit":
-            body = [step["note"] or ""]
-        case _:
-            body = [step["action"] or "", f"exit {step['exit_code']}", step["stdout"] or "", step["stderr"] or ""]
-    text = [line for part in body if part for line in part.splitlines()]
-    return [head, *(f"    {line}" for line in text)]
+    trace = store.trace(identifier) if rollout.trace else None
+    return Shown(
+        kind="rollout",
+        id=identifier,
+        fields=rollout.model_dump(mode="json"),
+        more={"steps": step_objects(trace, messages=False) if trace is not None else []},
+        about={"trace": trace},
+    )

@@ -18,14 +18,15 @@ def command(
         str, typer.Argument(metavar="ID|eN|RUN:TASK|REV", help="Any id prefix, an epoch, a rollout, a version.")
     ],
     transcript: Annotated[bool, typer.Option("--transcript", help="A candidate's kept transcript instead.")] = False,
+    no_pager: opt.NoPager = False,
     config: opt.Config = None,
     json: opt.Json = False,
 ) -> None:
-    """Show a run, rollout, candidate, verdict, certificate, promotion, memo or epoch.
+    """Show a run, rollout, candidate, verdict, promotion, memo, epoch, certificate, regime, panel, task or endpoint.
 
     A version (`@`, a git revision) stands for its newest run.
     """
-    from harnesstrain.cli import output
+    from harnesstrain.cli import output, paging
     from harnesstrain.cli.session import store_only
     from harnesstrain.cli.showing import record_of, render, transcript_of
     from harnesstrain.core.errors import Ambiguous, UsageError
@@ -38,12 +39,11 @@ def command(
                 raise
             found = record_of(store, _newest_run(name, config, unknown))
         if transcript:
-            output.data(transcript_of(store, found))
+            paging.show([transcript_of(store, found)], pager=not no_pager)
         elif json:
             output.emit(found.kind, {"id": found.id, "record": found.fields, **found.more})
         else:
-            for line in render(found):
-                output.data(line)
+            paging.show(render(found, paging.terminal_width()), pager=not no_pager)
 
 
 def _newest_run(name: str, config: Path | None, unknown: UsageError) -> str:
