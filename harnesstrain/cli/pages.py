@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesstrain.core.errors import HtError, Prerequisite, UsageError
+from harnesstrain.core.records.base import Record
 
 if TYPE_CHECKING:
     from harnesstrain.harness.repo import HarnessRepo
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 INDEX, TRACES = "index.html", "traces"
 """Of a folder: the report, and where the rollouts' pages are."""
+
+
+class Folder(Record):
+    """What was written beside a report."""
+
+    rollouts: int
+    """Pages, one for each."""
+    size: int
+    """Bytes of those."""
 
 
 def patch_of(repo: HarnessRepo) -> Callable[[str, str], str | None]:
@@ -42,8 +52,8 @@ def write(path: Path, text: str) -> None:
         raise Prerequisite(msg, hint="check the path and the disk") from error
 
 
-def write_folder(folder: Path, store: Store, report: Report) -> int:
-    """The report and a page for every rollout that it links to; returns how many of those.
+def write_folder(folder: Path, store: Store, report: Report) -> Folder:
+    """The report and a page for every rollout that it links to.
 
     Raises UsageError for a folder with other things in it, Prerequisite when it cannot be written.
     """
@@ -52,12 +62,13 @@ def write_folder(folder: Path, store: Store, report: Report) -> int:
 
     _own(folder)
     (folder / TRACES).mkdir(parents=True, exist_ok=True)
-    count = 0
+    count = size = 0
     for page in trace_files(store, report, back=f"../{INDEX}"):
         write(folder / TRACES / page.name, page.html)
         count += 1
+        size += len(page.html.encode())
     write(folder / INDEX, to_html(report, traces=TRACES))
-    return count
+    return Folder(rollouts=count, size=size)
 
 
 def _own(folder: Path) -> None:

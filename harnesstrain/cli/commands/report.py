@@ -47,8 +47,8 @@ def command(
             spec = ReportSpec(base_run=pair.base, cand_run=pair.cand)
         report = build(context.store, spec, pages.patch_of(context.repo))
         if full is not None:
-            count = pages.write_folder(full, context.store, report)
-            output.say(f"{output.counted(count, 'rollout')} beside the report")
+            beside = pages.write_folder(full, context.store, report)
+            output.say(f"{output.counted(beside.rollouts, 'rollout')} beside the report, {beside.size / 1e6:.1f} MB")
             output.data(str(full / pages.INDEX))
     if full is not None:
         return
