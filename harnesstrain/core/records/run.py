@@ -117,10 +117,11 @@ class Run(Record):
 
     @property
     def place(self) -> str:
-        """What was measured and how, in a few words: panel, split, seeds, salt."""
+        """What was measured and how, in a few words: panel, split, seeds, salt, and the model where it was named."""
         seeds = f", {len(self.seeds)} seeds" if len(self.seeds) > 1 else ""
         salt = f", --fresh {shlex.quote(self.salt)}" if self.salt else ""
-        return f"{self.panel_name}/{self.split or 'all'}{seeds}{salt}"
+        model = "" if self.configured else f", on {self.asked_as[0]}"
+        return f"{self.panel_name}/{self.split or 'all'}{seeds}{salt}{model}"
 
     def command(self, *, panel: bool = False) -> str:
         """The command that goes on with this run.  `panel`: its panel can be loaded by name, and has to be named."""

@@ -186,7 +186,7 @@ def _filled(
     return found.model_copy(
         update={
             "columns": tuple(_column(records, model, models, chosen, limited) for model in models),
-            "rows": tuple(_row(records, commit, models, cells) for commit in shown),
+            "rows": _rows(records, shown, models, cells),
             "tasks": tuple(_task(task, [one for one in limited if one.task == task]) for task in tasks)
             if limited
             else (),
@@ -221,12 +221,17 @@ def _cell(records: Records, run: Run, rollouts: Sequence[Rollout], sure: Sequenc
     )
 
 
-def _row(records: Records, commit: str, models: Sequence[str], cells: dict[tuple[str, str], ModelCell]) -> HarnessRow:
-    titles = [one.hypothesis for one in records.candidates() if one.commit == commit]
-    return HarnessRow(
-        commit=commit,
-        title=one_line(titles[-1]) if titles else "",
-        cells=tuple(cells.get((commit, model)) for model in models),
+def _rows(
+    records: Records, commits: Sequence[str], models: Sequence[str], cells: dict[tuple[str, str], ModelCell]
+) -> tuple[HarnessRow, ...]:
+    titles = {one.commit: one_line(one.hypothesis) for one in records.candidates()}
+    return tuple(
+        HarnessRow(
+            commit=commit,
+            title=titles.get(commit, ""),
+            cells=tuple(cells.get((commit, model)) for model in models),
+        )
+        for commit in commits
     )
 
 
