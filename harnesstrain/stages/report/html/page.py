@@ -23,7 +23,7 @@ from harnesstrain.stages.report.summary import checks, summary
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-TABLES = ("Not compared", "Other splits", "Models")
+TABLES = ("Not compared", "Other splits", "Models", "What limits each task")
 """Titles of parts that the page shows as every other form does."""
 
 
