@@ -11,7 +11,7 @@ import pytest
 from harnesstrain.core.records.rollout import StepKind
 from harnesstrain.stages.report import ReportSpec, build
 from harnesstrain.stages.report.plain import plain
-from harnesstrain.stages.report.traces import LONGEST, TracePage, page_names, trace_pages
+from harnesstrain.stages.report.traces import LONGEST, STEPS, TracePage, page_names, trace_pages
 from harnesstrain.store import Store
 from tests.stages.test_flip_diffs import SYSTEM, TASK, Side, Two, _texts
 from tests.stages.test_report import EVIL, FAILED, SOLVED
@@ -83,6 +83,14 @@ def test_long_texts_keep_start_and_end_and_say_what_is_missing(two: Two) -> None
     left = len("exit 0\n" + output) - LONGEST
     assert f"[… {left} characters left out here; `{base.command}` has all of it …]" in shown
     assert len(shown) < LONGEST + 200
+
+
+def test_steps_beyond_the_bound_are_counted(two: Two) -> None:
+    side = Side().reply("ls")
+    for _ in range(STEPS + 4):
+        side.note()
+    page = _pages(two, side, None)[0]
+    assert (len(page.steps), page.left) == (STEPS, 5)
 
 
 def test_messages_that_a_harness_takes_out_are_counted(two: Two) -> None:
