@@ -38,6 +38,10 @@ def command(
         try:
             for name in revisions.arguments(names):
                 verdict = runs.verdict_of(context, name, criterion, record=not dry_run)
+                judged = context.store.run(verdict.cand_run)
+                if not judged.configured:
+                    on = f"is of runs on {judged.asked_as[0]}, not on the configured model"
+                    output.say(f"note: verdict {verdict.id[:8]} {on}")
                 done = promote.run(context, promote.PromoteSpec(verdict=verdict, dry_run=dry_run))
                 target = {"target": verdict.cand_commit, "applied": done.applied, "dry_run": dry_run}
                 results.append({**target, "verdict": verdict.id, "detail": done.reason, "commit": done.commit})
