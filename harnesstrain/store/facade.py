@@ -31,6 +31,7 @@ from harnesstrain.store.shelf import Shelf
 
 if TYPE_CHECKING:
     from harnesstrain.store.feed import Feed
+    from harnesstrain.store.tracefolder import RunTraces
 
 
 class Places:
@@ -160,6 +161,12 @@ class Store(Shelf):
         from harnesstrain.store import tracefolder
 
         return tracefolder.trace(self._database, self.places.traces, self.rollout(rollout_id))
+
+    def traces(self, run_id: str) -> RunTraces:
+        """The traces of a run, to be read one after the other in a `with` block.  Raises StoreCorrupt, one by one."""
+        from harnesstrain.store.tracefolder import RunTraces
+
+        return RunTraces(self._database, self.places.traces, run_id)
 
     def complete_run(self, run_id: str) -> None:
         """Record that a run has all its rollouts, and put their traces into one file.  May be repeated."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from harnesstrain.core.errors import HtError, StoreCorrupt
 from harnesstrain.core.ids import short
@@ -10,7 +12,8 @@ from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.store import runs
 from harnesstrain.store.compact import compacted
 from harnesstrain.store.engine import Database
-from harnesstrain.store.traces import TraceFile, read_trace, rollout_path
+from harnesstrain.store.rows import trace_of
+from harnesstrain.store.traces import TraceFile, TraceReader, checked, read_trace, rollout_path
 
 
 def commit(database: Database, folder: Path, rollout: Rollout, trace: Trace | None) -> Rollout:
@@ -35,6 +38,32 @@ def trace(database: Database, folder: Path, rollout: Rollout) -> Trace:
         return read_trace(folder, rollout, runs.file_of(database, rollout.run))
     except StoreCorrupt:
         return read_trace(folder, rollout, runs.file_of(database, rollout.run))
+
+
+class RunTraces:
+    """The traces of one run, one after the other: what they share is read once.  Close it."""
+
+    def __init__(self, database: Database, folder: Path, run: str) -> None:
+        self._database = database
+        self._folder = folder
+        self._reader: TraceReader | None = None
+        file = runs.file_of(database, run)
+        if file is not None:
+            with suppress(FileNotFoundError, StoreCorrupt):  # said of each trace that it should hold
+                self._reader = TraceReader(folder / file)
+
+    def trace(self, rollout: Rollout) -> Trace:
+        """A rollout's trace.  Raises NotFound (none recorded), StoreCorrupt (missing or damaged)."""
+        if self._reader is None or rollout.trace is None or not self._reader.holds(rollout.id):
+            return trace(self._database, self._folder, rollout)
+        return trace_of(rollout.id, checked(rollout, self._reader.rows(rollout.id)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._reader is not None:
+            self._reader.close()
 
 
 def complete(database: Database, folder: Path, run: str) -> None:

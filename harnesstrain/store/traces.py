@@ -133,6 +133,8 @@ class TraceReader:
         self._file = self._guard(lambda: pq.ParquetFile(path, page_checksum_verification=True))
         self._index = self._guard(self._read_index)
         self._shared: dict[str, Row] | None = None
+        self._group: tuple[int, pa.Table] | None = None
+        """The row group that was read last: the next rollout often lies in it too."""
 
     def close(self) -> None:
         """Release the file."""
@@ -164,7 +166,9 @@ class TraceReader:
 
     def _rows(self, rollout: str) -> list[Row]:
         group, start, count = self._index["rollouts"][rollout]
-        rows = _plain(self._file.read_row_group(group).slice(start, count))
+        if self._group is None or self._group[0] != group:
+            self._group = (group, self._file.read_row_group(group))
+        rows = _plain(self._group[1].slice(start, count))
         if self._index["shared"] is None:
             return rows
         if self._shared is None:

@@ -4,7 +4,8 @@ Read this to learn which tables and columns there are, and where each value come
 store, core, pyarrow.  Column names and types are a contract: columns are added, never renamed.
 
 shapes.py     Column, Shape: what a table is, without any row
-measured.py   runs, rollouts, steps, certificates, panels, caches
+measured.py   runs, rollouts, certificates, panels, caches
+exchanges.py  steps
 decided.py    candidates, verdicts, flips, excluded, epochs, promotions, memos
 reading.py    the store, as the tables read it
 catalogue.py  every table by name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from harnesstrain.core.errors import UsageError
-from harnesstrain.store.frames import decided, measured
+from harnesstrain.store.frames import decided, exchanges, measured
 from harnesstrain.store.frames.reading import Reading
 from harnesstrain.store.frames.shapes import Row, Shape
 
@@ -31,7 +31,7 @@ TABLES: dict[str, Table] = {
     for table in (
         Table(measured.RUNS, measured.runs),
         Table(measured.ROLLOUTS, measured.rollouts),
-        Table(measured.STEPS, measured.steps),
+        Table(exchanges.STEPS, exchanges.steps),
         Table(decided.CANDIDATES, decided.candidates),
         Table(decided.VERDICTS, decided.verdicts),
         Table(decided.FLIPS, decided.flips),

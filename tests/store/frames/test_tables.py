@@ -203,6 +203,30 @@ def test_a_lost_trace_is_said(store: Store) -> None:
     assert len(reading.lost) == 1 and lost.id[:8] in reading.lost[0]
 
 
+@pytest.mark.parametrize("harm", ["cut", "emptied", "removed", "changed"])
+def test_a_damaged_run_file_is_said_of_each_trace(store: Store, harm: str) -> None:
+    run = recorded(store)
+    for number in range(3):
+        one = a_rollout(run, f"task-{number}")
+        store.commit_rollout(one, a_trace(one))
+    store.complete_run(run.id)
+    before = rows(store, "steps")
+    assert len(before) == 18
+    (file,) = store.places.traces.rglob("run-*.parquet")
+    data = file.read_bytes()
+    if harm == "removed":
+        file.unlink()
+    else:
+        middle = len(data) // 3
+        changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
+        file.write_bytes({"cut": data[:-100], "emptied": b"", "changed": changed}[harm])
+    reading = Reading(store)
+    reading.lost = []
+    left = list(TABLES["steps"].rows(reading))
+    assert reading.lost and len(left) == 18 - 6 * len(reading.lost)
+    assert all(row in before for row in left), "never another step"
+
+
 def test_a_verdict_and_its_cells(store: Store) -> None:
     base, cand = recorded(store), recorded(store, "cand")
 
