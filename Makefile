@@ -16,7 +16,7 @@ setup: $(STAMP) ## a virtual environment with everything for development
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,postgres,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report,postgres,dev]'
 	touch $@
 
 quickstart: ## train a harness around a real model in ./quickstart

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,9 +45,7 @@ class Story:
 
 def tell(story: Story, place: Path, cache: Path) -> Project:
     """A project below `place` whose store holds the history."""
-    names = [need.name for need in needs(story.tasks + story.holdout)]
-    project = make_project(place, cache, tasks=names, skills=())
-    shutil.rmtree(project.root / "tasks")
+    project = make_project(place, cache, tasks=(), skills=())
     with Store.open(project.root / ".ht", create=True) as store:
         _Teller(story, project, store).tell()
     return project
@@ -58,7 +55,7 @@ class _Teller:
     def __init__(self, story: Story, project: Project, store: Store) -> None:
         self.story, self.project, self.store = story, project, store
         self.course = Course(story.steps, story.even, story.hostile, story.words)
-        every = needs(story.tasks + story.holdout)
+        every = [replace(one, name=one.name + story.hostile) for one in needs(story.tasks + story.holdout)]
         self.splits = {"train": every[: story.tasks], "holdout": every[story.tasks :]}
         self.regime = Regime(
             endpoint=ENDPOINT.fingerprint, deterministic=True, sampling=Sampling(seed=12345, max_tokens=192),
@@ -174,7 +171,7 @@ class _Teller:
         """A commit on the baseline that adds the turn's file."""
         path = self.project.root / "agent" / f"{turn.name}.py"
         old = path.read_text().splitlines() if path.exists() else ['"""What the harness tells the model."""', ""]
-        path.write_text("\n".join([*old, f"# {turn.hypothesis}", f'RULE = "{turn.name}"', ""]))
+        path.write_text("\n".join([*old, f"# {turn.hypothesis}{self.story.hostile}", f'RULE = "{turn.name}"', ""]))
         self.project.git("checkout", "-q", "--detach")
         self.project.git("add", "agent")
         self.project.git("commit", "-q", "-m", turn.hypothesis)
