@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from harnesstrain.cli import exits, output
 from harnesstrain.core.errors import Incomplete
 
+PAGE = "report.html"
 GOES_ON = (0, 4, 5)
 """Exit codes after which the tour goes on: done, no candidate left, stopped early."""
 
@@ -27,8 +29,16 @@ def walk(directory: Path, *, epochs: int, given: tuple[str, ...]) -> None:
     _step("what was promoted, on the tasks never seen", ["evaluate", "@", "--split", "holdout", *sets], place)
     _step("what happened", ["log"], place)
     _step("what happened, and may I believe it", ["report"], place)
+    if _extra_report():
+        _step("the same as one page for a browser", ["report", "--html", PAGE], place)
+    else:
+        output.say("\n`pip install 'harnesstrain[report]'`, then `ht report --html report.html`: the same as a page.")
     output.say(f"\nThe harness repo is {place}; it took {time.monotonic() - began:.0f} s.")
     output.say("Next: `ht log`, `ht show ID`, `git log`; edit ht.toml to use your own estimator and tasks.")
+
+
+def _extra_report() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("jinja2", "altair", "vl_convert"))
 
 
 def _step(title: str, arguments: list[str], where: Path) -> None:
