@@ -148,7 +148,12 @@ def test_verdicts_are_made_model_by_model(project: Make) -> None:
     assert nowhere.code == 2
     assert "were not measured alike on 'llm'; there are runs on other, third\n" in nowhere.err
     assert "--endpoint llm` measures both" in nowhere.err
-    assert made.ht("promote", cand).code == 2
+    unclear = made.ht("promote", cand)
+    assert unclear.code == 2
+    assert "hint: name the verdict or the run" in unclear.err
+    named = made.ht("promote", verdict["id"], "--dry-run")
+    assert named.code == 0
+    assert f"note: verdict {verdict['id'][:8]} is of runs on third, not on the configured model\n" in named.err
 
     configured = made.ht("evaluate", pair)
     assert configured.code == 0
