@@ -86,6 +86,20 @@ def test_each_call_sees_what_was_committed_meanwhile(filled: Path) -> None:
         assert len(reader.candidates()) == 2
 
 
+def test_what_a_killed_writer_committed_is_there(filled: Path) -> None:
+    program = """
+import os, signal, sys
+from harnesstrain.store import Store
+from tests.store.making import a_candidate
+Store.open(sys.argv[1]).put_candidate(a_candidate(3))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", program, str(filled)], cwd=ROOT)
+    assert killed.returncode == -9 and (filled / "store.db-wal").stat().st_size > 0
+    with harnesstrain.open_store(filled) as store:
+        assert len(store.candidates()) == 2
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "said"),
     [
