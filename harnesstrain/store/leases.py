@@ -201,7 +201,7 @@ def _busy(holder: Holder) -> Busy:
     doing = f" ({holder.purpose})" if holder.purpose else ""
     message = f"'{holder.name}' is held by process {holder.pid} on {holder.host}{doing} for {_ago(holder.age)}"
     hint = "wait for it or stop it; `ht status` shows what it does"
-    return Busy(message, hint=hint, holder=holder.model_dump(mode="json"))
+    return Busy(message, hint=hint, holder=holder.model_dump(mode="json", exclude={"detail"}))
 
 
 def _ago(seconds: float) -> str:

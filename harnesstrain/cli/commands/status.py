@@ -36,7 +36,7 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
                 "branch": branch,
                 "baseline": head,
                 "server": server.model_dump(mode="json"),
-                "holders": [holder.model_dump(mode="json") for holder in holders],
+                "holders": [holder.model_dump(mode="json", exclude={"detail"}) for holder in holders],
                 "dirty": list(changed),
             },
         )
@@ -49,6 +49,8 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
     for holder in holders:
         state = "stale" if holder.stale else "running"
         output.data(f"{state:9} {holder.name} by pid {holder.pid} on {holder.host} for {holder.age:.0f} s")
+    if any(not holder.stale for holder in holders):
+        output.say("hint: `ht watch` looks on")
     output.data(f"server    {server.condition.value}" + (f" {server.url}" if server.url else ""))
 
 
