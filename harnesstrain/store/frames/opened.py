@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from harnesstrain.core.errors import Prerequisite, UsageError
+from harnesstrain.core.errors import HtError, Prerequisite, UsageError
 from harnesstrain.core.settings import FILE_NAME, load
 from harnesstrain.store.facade import Store
 from harnesstrain.store.frames.arrow import batches, schema
@@ -88,17 +89,20 @@ class OpenStore:
 
     def arrow(self, name: str, *, run: Runs = None, rollout: str | None = None) -> pa.Table:
         """A table as a pyarrow Table, for DuckDB, polars and others.  Raises UsageError: no such table or run."""
-        return self.reader(name, run=run, rollout=rollout).read_all()
+        with _hinted():
+            return self.reader(name, run=run, rollout=rollout).read_all()
 
     def reader(self, name: str, *, run: Runs = None, rollout: str | None = None) -> pa.RecordBatchReader:
         """The same as a stream: a few thousand rows are in memory at once.  Read it before the store is closed."""
         import pyarrow as pa
 
-        found = table(name)
-        name = found.shape.name
-        if name not in self.tables:
-            raise UsageError(f"'{name}' is no table to open", hint="`ht cache stats` and `ht export` read the caches")
-        reading = asked(self._store, name, [run] if isinstance(run, str) else run or (), rollout)
+        with _hinted():
+            found = table(name)
+            name = found.shape.name
+            if name not in self.tables:
+                hint = "`ht cache stats` and `ht export` read the caches"
+                raise UsageError(f"'{name}' is no table to open", hint=hint)
+            reading = asked(self._store, name, [run] if isinstance(run, str) else run or (), rollout)
         return pa.RecordBatchReader.from_batches(schema(found.shape), batches(found.shape, found.rows(reading)))
 
     def close(self) -> None:
@@ -122,17 +126,21 @@ def open_store(path: str | Path | None = None, *, environ: Mapping[str, str] | N
     `environ`: variables to go by, such as `os.environ` with HT_STORE; by default none.
     Raises Prerequisite (no store there; an older one: `ht db upgrade`), ConfigError (ht.toml), UsageError (no path).
     """
-    place = Path.cwd() if path is None else Path(path).expanduser()
+    with _hinted():
+        return OpenStore(_opened(Path.cwd() if path is None else Path(path).expanduser(), environ or {}))
+
+
+def _opened(place: Path, environ: Mapping[str, str]) -> Store:
     if not place.exists():
         raise UsageError(f"no such file or folder: {place}", hint=f"name a project's folder, or its {FILE_NAME}")
     if (place / STORE_FILE).is_file():
-        return OpenStore(Store.open(place, read_only=True))
+        return Store.open(place, read_only=True)
     file = place if place.is_file() else None
     if file is not None and file.name == STORE_FILE:
-        return OpenStore(Store.open(file.parent, read_only=True))
-    settings = load(place if file is None else file.parent, environ or {}, {}, file=file)
+        return Store.open(file.parent, read_only=True)
+    settings = load(place if file is None else file.parent, environ, {}, file=file)
     directory = settings.store.path if settings.store.url is not None else None
-    return OpenStore(Store.open(settings.store_location, directory=directory, read_only=True))
+    return Store.open(settings.store_location, directory=directory, read_only=True)
 
 
 def asked(store: Store, name: str, runs: Sequence[str] = (), rollout: str | None = None) -> Reading:
@@ -148,13 +156,26 @@ def asked(store: Store, name: str, runs: Sequence[str] = (), rollout: str | None
     return Reading(store, [one.run], one.id)
 
 
+@contextmanager
+def _hinted() -> Iterator[None]:
+    """Errors show their hint where nobody prints it: in a notebook, below the traceback."""
+    try:
+        yield
+    except HtError as error:
+        note = f"hint: {error.hint}"
+        if error.hint and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+
+
 def _pandas(found: pa.Table) -> pd.DataFrame:
     """Types are those of the table, whatever its rows are."""
     try:
         import pandas as pd
     except ImportError:
         hint = "pip install pandas; or `.arrow(NAME)`, a pyarrow Table, which needs no pandas"
-        raise Prerequisite("data frames need pandas, which is not installed", hint=hint) from None
+        with _hinted():
+            raise Prerequisite("data frames need pandas, which is not installed", hint=hint) from None
     import pyarrow as pa
 
     nullable: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}

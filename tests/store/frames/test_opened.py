@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import harnesstrain
-from harnesstrain.core.errors import ConfigError, HtError, NotFound, Prerequisite, UsageError
+from harnesstrain.core.errors import ConfigError, HtError, NotFound, Prerequisite, StoreCorrupt, UsageError
 from harnesstrain.store import Store
 from harnesstrain.store.frames.catalogue import TABLES
 from harnesstrain.store.frames.opened import OpenStore
@@ -116,7 +116,16 @@ def test_what_cannot_be_asked(
 ) -> None:
     with harnesstrain.open_store(filled) as store, pytest.raises(error, match=said) as caught:
         ask(store)
-    assert caught.value.hint
+    assert caught.value.__notes__ == [f"hint: {caught.value.hint}"], "a notebook shows notes"
+
+
+def test_a_lost_trace_is_an_error(filled: Path) -> None:
+    with harnesstrain.open_store(filled) as store:
+        next((filled / "traces").rglob("*.parquet")).unlink()
+        with pytest.raises(StoreCorrupt, match="trace of rollout '.*' is missing") as caught:
+            store.steps()
+        assert caught.value.__notes__ == [f"hint: {caught.value.hint}"]
+        assert len(store.rollouts()) == 4
 
 
 def test_it_is_found_where_ht_finds_it(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
