@@ -45,13 +45,13 @@ def changes(before: Live | None, now: Live) -> Iterator[str]:
     known = {run.run: run for run in before.runs} if before is not None else {}
     for run in now.runs:
         old = known.get(run.run)
-        if old is None or old.state != run.state:
-            yield f"run {short(run.run)}{_role(run)} on {_place(run)}: {run.state}, {_done(run)}, {run.solved} solved"
         if old is not None:
             was = {(cell.task, cell.seed): cell for cell in old.cells}
             new = [cell for cell in run.cells if cell.at != was[cell.task, cell.seed].at]
             for count, cell in enumerate(sorted(new, key=lambda one: one.at or 0.0), old.done + 1):
                 yield f"  {min(count, run.done)}/{len(run.cells)} {cell.task} s{cell.seed} {_facts(cell)}"
+        if old is None or old.state != run.state:
+            yield f"run {short(run.run)}{_role(run)} on {_place(run)}: {run.state}, {_done(run)}, {run.solved} solved"
     told = {verdict.id for verdict in before.verdicts} if before is not None else set()
     for verdict in reversed(now.verdicts):
         if before is not None and verdict.id not in told:

@@ -71,7 +71,8 @@ def test_leaving_it_early_is_no_failure(told: Project) -> None:
 def test_an_interrupt_is_the_pagers_own(told: Project, tmp_path: Path) -> None:
     waits = tmp_path / "waits"
     waits.write_text(
-        "#!/bin/sh\ntrap 'echo INTERRUPTED' INT\ncat > /dev/null\necho READY\nread key < /dev/tty\necho AGAIN\nread key < /dev/tty\n"
+        "#!/bin/sh\ntrap 'echo INTERRUPTED' INT\ncat > /dev/null\necho READY\n"
+        "read key < /dev/tty\necho AGAIN\nread key < /dev/tty\n"
     )
     waits.chmod(0o755)
     terminal = Terminal(told, "log", lines=3, PAGER=str(waits))

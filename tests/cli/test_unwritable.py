@@ -40,7 +40,18 @@ def ht(project: Project, *words: str) -> Ran:
 
 @pytest.mark.parametrize(
     "command",
-    ["report", "log", "show HEAD", "diff HEAD~1..HEAD", "status", "verify", "fsck", "db check", "cache stats"],
+    [
+        "report",
+        "log",
+        "watch --once",
+        "show HEAD",
+        "diff HEAD~1..HEAD",
+        "status",
+        "verify",
+        "fsck",
+        "db check",
+        "cache stats",
+    ],
 )
 def test_a_command_that_reads_works_on_a_read_only_store(frozen: Project, command: str) -> None:
     ran = ht(frozen, *command.split())
