@@ -45,6 +45,9 @@ def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[
     In the order of `plan` a store that others write to comes out whole: every flip has its verdict, every step its
     rollout.  Raises UsageError, Prerequisite, StoreCorrupt (a damaged record).
     """
+    for kept in (store.places.traces, store.places.blobs):
+        if any(one.file.resolve().is_relative_to(kept.resolve()) for one in planned):
+            raise UsageError(f"{kept} is the store's own", hint="`ht gc` would remove the files; name another folder")
     if runs and not any(one.table.shape.name in BY_RUN for one in planned):
         asked(store, planned[0].table.shape.name, runs)
     for one in planned:

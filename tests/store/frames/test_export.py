@@ -181,6 +181,15 @@ def test_a_folder_in_a_files_place_is_refused(store: Store, tmp_path: Path) -> N
         written(store, tmp_path / "out", Form.CSV, "runs")
 
 
+def test_the_stores_own_folders_are_refused(store: Store, folder: Path) -> None:
+    filled(store)
+    before = sorted(folder.rglob("*"))
+    for place in (folder / "traces", folder / "blobs" / "x", folder / "x" / ".." / "traces"):
+        with pytest.raises(UsageError, match="is the store's own"):
+            written(store, place)
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_runs_can_be_chosen(store: Store, tmp_path: Path) -> None:
     filled(store)
     other = recorded(store, "other")
