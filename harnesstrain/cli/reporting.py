@@ -21,10 +21,19 @@ LONGEST = 24
 """Columns of a word from which on it may be broken."""
 FEWEST = 2
 """Columns that stay beside each other when the others go below."""
-WIDE = 14
-"""Columns from which on a table is a matrix: it is cropped, never made cards."""
+GLYPH = 4
+"""Columns of a cell of a matrix, at most."""
+MATRIX = 6
+"""So many such columns make a table a matrix: where it does not fit it is cropped, never broken up."""
 GAP = 2
-GLYPHS = {"▲": "green", "△": "green", "●": "green", "×": "red", "?": "yellow", "!": "yellow", "○": "dim", "·": "dim"}
+GLYPHS = {
+    **dict.fromkeys("▲△●✓", "green"),
+    **dict.fromkeys("×", "red"),
+    **dict.fromkeys("?!◐~", "yellow"),
+    **dict.fromkeys("○·⊘", "dim"),
+}
+MORE = "{} more columns before these, in a wider terminal or in a pipe"
+SIGNS = {"+": "green", "-": "red", "−": "red"}
 WORDS = {"gained": "green", "lost": "red", "hollow": "dim", "unmeasurable": "yellow", "excluded": "yellow"}
 
 
@@ -34,7 +43,8 @@ def render(title: str, parts: Sequence[Part], width: int) -> list[Line]:
     for part in parts:
         lines += [[], line((clipped(part.title, width), "bold cyan"))]
         for sentence in part.sentences:
-            lines += [line(f"  {text}") for text in wrapped(sentence, width - 2)]
+            fitted = hanging(sentence, width - 2) if sentence.startswith(" ") else wrapped(sentence, width - 2)
+            lines += [line(f"  {text}") for text in fitted]
         if part.table is not None:
             lines += table(part.table, width)
         for text in plain(part.text).rstrip("\n").split("\n") if part.text else ():
@@ -52,7 +62,7 @@ def table(found: Table, width: int) -> list[Line]:
     shape = _Shape(heads, cells, right)
     if (fitted := shape.fitted(range(len(heads)), width - 2)) is not None:
         return [*_heads(shape, fitted), *(one for row in cells for one in _rows(shape, row, fitted))]
-    if len(heads) > WIDE:
+    if sum(wide <= GLYPH for wide in shape.widths[1:]) >= MATRIX:
         return list(_cropped(shape, width))
     below: list[int] = []
     while len(heads) - len(below) > FEWEST:
@@ -132,12 +142,18 @@ def _stacked(shape: _Shape, widths: Mapping[int, int], below: Sequence[int], wid
 
 
 def _row(
-    shape: _Shape, cells: Mapping[int, str], widths: Mapping[int, int], *, style: str = "", of: Sequence[str] = ()
+    shape: _Shape,
+    cells: Mapping[int, str],
+    widths: Mapping[int, int],
+    *,
+    style: str = "",
+    of: Sequence[str] = (),
+    gap: int = GAP,
 ) -> Line:
     pieces = [Piece("  ")]
     for at, cell in cells.items():
         filled = padded(cell, widths[at], right=shape.right[at])
-        pieces += [Piece(filled, style or (style_of(of[at]) if of else "")), Piece(" " * GAP)]
+        pieces += [Piece(filled, style or (style_of(of[at]) if of else "")), Piece(" " * gap)]
     return pieces[:-1]
 
 
@@ -145,15 +161,17 @@ def _cropped(shape: _Shape, width: int) -> Iterator[Line]:
     """The first column and as many of the last ones as fit."""
     first = min(shape.widths[0], max(8, width // 3))
     room, start = width - 2 - first, len(shape.heads)
-    while start > 1 and room >= shape.widths[start - 1] + GAP:
+    while start > 1 and room > shape.widths[start - 1]:
         start -= 1
-        room -= shape.widths[start] + GAP
+        room -= shape.widths[start] + 1
     widths = {0: first, **{at: shape.widths[at] for at in range(start, len(shape.heads))}}
-    yield from _heads(shape, widths)
-    for row in shape.rows:
-        yield _row(shape, {at: clipped(row[at], wide) for at, wide in widths.items()}, widths, of=row)
+    for row in (shape.heads, *shape.rows):
+        style = "dim" if row is shape.heads else ""
+        yield _row(
+            shape, {at: clipped(row[at], wide) for at, wide in widths.items()}, widths, style=style, of=row, gap=1
+        )
     if start > 1:
-        yield line((f"  {start - 1} columns more in a wider terminal, or in a pipe", "dim"))
+        yield from (line((f"  {text}", "dim")) for text in wrapped(MORE.format(start - 1), width - 2))
 
 
 def _cards(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[Line]:
@@ -170,6 +188,8 @@ def _cards(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> I
 
 def style_of(cell: str) -> str:
     """The colour of a cell; what it means is always also in its words."""
+    if len(cell) == 2 and cell[0] in GLYPHS and cell[1] in SIGNS:
+        return f"{SIGNS[cell[1]]} bold"
     return GLYPHS.get(cell[:1], "") or WORDS.get(cell, "")
 
 
