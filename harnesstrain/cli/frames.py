@@ -26,7 +26,7 @@ def write_tables(
     as_json: bool,
 ) -> None:
     """All tables, or that of `kind`, as files of a form.  Raises StoreCorrupt at the end when traces were left out."""
-    from harnesstrain.store.frames.export import export, plan
+    from harnesstrain.store.frames.export import check, export, plan
     from harnesstrain.store.frames.writing import Form
 
     if target == STDOUT:
@@ -36,6 +36,7 @@ def write_tables(
     items: list[dict[str, Any]] = []
     lost = 0
     with store_only(config=config) as store:
+        check(store, planned, runs)
         if dry_run:
             for name, file in ((one.table.shape.name, one.file) for one in planned):
                 items.append({"table": name, "file": str(file), "rows": None, "bytes": None, "lost": []})

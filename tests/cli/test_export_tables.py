@@ -97,13 +97,15 @@ def test_a_full_disk_is_said(trained: Project) -> None:
         (["--csv", "-"], "error: stdout takes one table, as CSV\n"),
         (["run", "--csv", "-", "--json"], "error: stdout takes one table, as CSV\n"),
         (["verdict", "--csv", "a.csv", "--run", "abcd"], "error: table 'verdicts' cannot be limited to runs\n"),
+        (["run", "--csv", ".ht/traces"], "error: {root}/.ht/traces is the store's own\n"),
         (["run", "--csv", "a.csv", "--run", "00000000"], "error: no run starts with '00000000'\n"),
     ],
 )
 def test_what_cannot_be_meant(trained: Project, words: list[str], said: str) -> None:
     ran = trained.ht("export", *words)
     assert ran.code == 2
-    assert ran.err.startswith(said) and "\nhint: " in ran.err
+    assert trained.ht("export", *words, "--dry-run").err == ran.err, "a dry run refuses the same"
+    assert ran.err.startswith(said.format(root=trained.root)) and "\nhint: " in ran.err
     assert not list(trained.root.glob("a*.csv")) and not list(trained.root.glob("a*.parquet"))
 
 

@@ -39,17 +39,25 @@ def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
     return [Planned(one, target if is_file else target / f"{one.shape.name}.{form}") for one in chosen]
 
 
+def check(store: Store, planned: Sequence[Planned], runs: Sequence[str] = ()) -> None:
+    """Raise what `export` would raise before it writes anything: UsageError, NotFound, Ambiguous."""
+    for kept in (store.places.traces, store.places.blobs):
+        if any(one.file.resolve().is_relative_to(kept.resolve()) for one in planned):
+            raise UsageError(f"{kept} is the store's own", hint="`ht gc` would remove the files; name another folder")
+    for one in planned:
+        if one.file.is_dir():
+            raise UsageError(f"{one.file} is a folder", hint="name a file, or another folder for all tables")
+    limited = [one.table.shape.name for one in planned if one.table.shape.name in BY_RUN]
+    asked(store, (limited or [planned[0].table.shape.name])[0], runs)
+
+
 def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[str] = ()) -> Iterator[Written]:
     """Write the files, one after the other.  `runs`: limits runs, rollouts and steps to these; empty: all.
 
     In the order of `plan` a store that others write to comes out whole: every flip has its verdict, every step its
-    rollout.  Raises UsageError, Prerequisite, StoreCorrupt (a damaged record).
+    rollout.  Raises what `check` does, Prerequisite, StoreCorrupt (a damaged record).
     """
-    for kept in (store.places.traces, store.places.blobs):
-        if any(one.file.resolve().is_relative_to(kept.resolve()) for one in planned):
-            raise UsageError(f"{kept} is the store's own", hint="`ht gc` would remove the files; name another folder")
-    if runs and not any(one.table.shape.name in BY_RUN for one in planned):
-        asked(store, planned[0].table.shape.name, runs)
+    check(store, planned, runs)
     for one in planned:
         name = one.table.shape.name
         reading = asked(store, name, runs if name in BY_RUN else ())

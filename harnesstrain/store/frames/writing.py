@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from harnesstrain.core.errors import UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.store import files
 from harnesstrain.store.frames import arrow
@@ -70,10 +69,8 @@ class _Sink(Protocol):
 def write(table: Table, rows: Iterable[Row], target: Path, form: Form) -> Written:
     """Write a table's rows as `target`; a file of that name is replaced.
 
-    Raises UsageError (a folder is there), Prerequisite (disk full, no permission), StoreCorrupt (a damaged record).
+    Raises Prerequisite (disk full, no permission), StoreCorrupt (a damaged record).
     """
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder", hint="name a file, or leave the table's name out to write a folder")
     _sweep(target)
     with files.draft(target) as draft:
         fcntl.flock(draft.file, fcntl.LOCK_EX)
