@@ -250,7 +250,7 @@ def test_a_harness_that_does_not_repeat_itself_needs_seeds(shelf: Shelf) -> None
 
 
 def test_a_model_that_varies_shows_its_p(shelf: Shelf) -> None:
-    varies = {"seeds": (1, 2, 3, 4), "deterministic": False}
+    varies: dict[str, Any] = {"seeds": (1, 2, 3, 4), "deterministic": False}
     base = shelf.run(MAIN, "small", {"a": "ssfs", "b": "ffff", "c": "ffff"}, **varies)
     shelf.run(NEXT, "small", {"a": "ssss", "b": "ssss", "c": "ffff"}, **varies)
     shelf.run(MAIN, "large", {"a": "ssss", "b": "ssss", "c": "ffsf"}, **varies)
