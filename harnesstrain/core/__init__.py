@@ -18,6 +18,7 @@ resources.py    where shipped files lie (migrations, tasksets, bootstrap)
 confinement.py  what an untrusted process may see and use; starting it so
 seccomp.py      the system calls that no confined process needs
 cgroups.py      control groups: bounds for all processes of a confinement together
+scratch.py      directories that are gone when whoever made them is
 packed.py       a directory tree as one file: what a kept state consists of
 starter.py      starting many confined processes by forks of one that is ready
 forkserver.py   that one: forks launchers

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from harnesstrain.core import scratch
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.errors import Ambiguous, ConfigError, NotFound, UsageError
 from harnesstrain.core.records.harness import Changes, HarnessVersion, Manifest
@@ -181,7 +182,7 @@ class HarnessRepo:
 
     def sweep(self) -> int:
         """Remove worktrees that crashed processes left; returns how many."""
-        return worktrees.sweep(self.state / "worktrees")
+        return scratch.sweep(self.state / "worktrees")
 
     def capture(
         self,
@@ -198,14 +199,14 @@ class HarnessRepo:
         `visible`: as given to `worktree`.  `exclude`: names at its top that are not the estimator's.  Not guarded yet.
         Raises PolicyFailure when it holds what cannot be captured.
         """
-        with worktrees.scratch(self.state / "worktrees", "index") as scratch:
+        with scratch.scratch(self.state / "worktrees", "index") as place:
             return capture(
                 self._git,
                 worktree,
                 base,
                 message,
                 author=author or self.author(),
-                index=scratch / "index",
+                index=place / "index",
                 visible=visible,
                 exclude=exclude,
             )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from harnesstrain.core.errors import ConfigError, Prerequisite, UsageError
 from harnesstrain.core.resources import shipped
+from harnesstrain.core.scratch import remove
 from harnesstrain.harness import manifest as manifests
 from harnesstrain.harness.capture import CACHES, Author
 from harnesstrain.harness.git import Git
-from harnesstrain.harness.worktrees import remove
 
 BRANCH = "main"
 """The branch of a new harness repo."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from harnesstrain.core.errors import Prerequisite
 from harnesstrain.core.events import Bus
 from harnesstrain.core.ports import StopSignal
+from harnesstrain.core.scratch import sweep_temporary
 from harnesstrain.core.settings import Settings
 from harnesstrain.harness.repo import HarnessRepo
 from harnesstrain.measure.context import Context
@@ -37,6 +38,7 @@ def open_context(
     if aside is None:
         store = open_store(settings, create=True)
         repo.sweep()
+        sweep_temporary()
     elif settings.store.url is not None or (state / "store.db").exists():
         store = open_store(settings)
     else:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from harnesstrain.core.errors import SandboxFailure
 from harnesstrain.core.records.task import Artifact
+from harnesstrain.core.scratch import temporary
 from harnesstrain.sandbox.base import FileFault, Session
 
 ABSENT = ("ENOENT", "ENOTDIR")
@@ -25,7 +25,7 @@ def carry(artifacts: Iterable[Artifact], source: Session, target: Session) -> tu
     Raises FileFault when something of the final state cannot be read, SandboxFailure when it cannot be laid down.
     """
     missing = []
-    with tempfile.TemporaryDirectory(prefix="ht-artifacts-") as folder:
+    with temporary("artifacts") as folder:
         for number, artifact in enumerate(artifacts):
             place = Path(folder, str(number))
             try:

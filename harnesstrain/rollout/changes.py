@@ -8,7 +8,6 @@ the checkout's HEAD before anybody worked in it.  Equal patches are evaluated on
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from harnesstrain.core.errors import VerifierFailure
 from harnesstrain.core.records.cache import GradeEntry
 from harnesstrain.core.records.sandbox import Grade, Limits, RunResult
 from harnesstrain.core.records.task import Environment, Task
+from harnesstrain.core.scratch import temporary
 from harnesstrain.sandbox.base import FileFault, Sandbox, Session
 from harnesstrain.taskset.swebench import Facts, Patch, Row, Verdict, grade_log, patch_of, spec_of
 from harnesstrain.taskset.swebench.infra import KILLED
@@ -191,7 +191,7 @@ def _out_of_memory(fresh: Session) -> bool:
 def _uploaded(fresh: Session, task: Task, patch: Patch) -> None:
     try:
         fresh.put(task.verifier.tests, TESTS)
-        with tempfile.TemporaryDirectory(prefix="ht-change-") as folder:
+        with temporary("change") as folder:
             Path(folder, Path(CHANGE).name).write_bytes(patch.data)
             fresh.put(Path(folder), LOGS)
     except FileFault as fault:
@@ -200,7 +200,7 @@ def _uploaded(fresh: Session, task: Task, patch: Patch) -> None:
 
 def _fetched(session: Session, path: str) -> bytes:
     """A file, of at most MOST bytes.  Raises FileFault."""
-    with tempfile.TemporaryDirectory(prefix="ht-change-") as folder:
+    with temporary("change") as folder:
         target = Path(folder, "file")
         session.get(path, target, limit=MOST)
         if not target.is_file() or target.is_symlink():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tempfile
 from pathlib import Path
 
 from harnesstrain.core.digests import digest
@@ -23,6 +22,7 @@ from harnesstrain.core.errors import PolicyFailure, VerifierFailure
 from harnesstrain.core.records.sandbox import Grade, Limits, RunResult
 from harnesstrain.core.records.task import Task, Verifier
 from harnesstrain.core.rewards import parse_reward
+from harnesstrain.core.scratch import temporary
 from harnesstrain.rollout import infra, plants
 from harnesstrain.rollout.carrying import carry
 from harnesstrain.rollout.changes import Shared, Unusable, grade_change
@@ -176,7 +176,7 @@ def _told(graded: Grade, output: str, result: RunResult, notes: tuple[str, ...])
 def _prepare(session: Session, verifier: Verifier) -> None:
     """Empty directories, made by the sandbox itself: no program of the state's takes part.  Raises Ungradable."""
     try:
-        with tempfile.TemporaryDirectory(prefix="ht-logs-") as empty:
+        with temporary("logs") as empty:
             for place in (LOGS, GRADED):
                 session.put(Path(empty), place)
         if not verifier.in_image:
@@ -191,7 +191,7 @@ def _upload(session: Session, verifier: Verifier) -> None:
     if verifier.base is None:
         session.put(verifier.tests, TESTS)
         return
-    with tempfile.TemporaryDirectory(prefix="ht-tests-") as folder:
+    with temporary("tests") as folder:
         merged = Path(folder, "tests")
         for layer in (verifier.base, verifier.tests):
             shutil.copytree(layer, merged, symlinks=True, dirs_exist_ok=True)

@@ -9,7 +9,6 @@ Grading in a fork leaves no trace; only where a sandbox cannot fork is `verify` 
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 
 from harnesstrain.core.digests import canonical
@@ -18,6 +17,7 @@ from harnesstrain.core.records.cache import GradeEntry
 from harnesstrain.core.records.rollout import Step, StepKind
 from harnesstrain.core.records.sandbox import RunResult
 from harnesstrain.core.records.task import Task, TaskStep
+from harnesstrain.core.scratch import temporary
 from harnesstrain.rollout.action import Action, from_record
 from harnesstrain.rollout.changes import Shared
 from harnesstrain.rollout.grading import GRADED, LOGS, TESTS, Ungradable, grade
@@ -72,7 +72,7 @@ def between(sandbox: Sandbox, session: Session, task: Task, shared: Shared | Non
         return GradeEntry(grade=None, ungradable=broken.message)
     finally:
         if not sandbox.capabilities().forks:
-            with tempfile.TemporaryDirectory(prefix="ht-empty-") as empty:
+            with temporary("empty") as empty:
                 for place in (TESTS, LOGS, GRADED):
                     session.put(Path(empty), place)
 

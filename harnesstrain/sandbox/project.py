@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from harnesstrain.core.errors import SandboxFailure
 from harnesstrain.core.records.sandbox import Limits
+from harnesstrain.core.scratch import temporary
 from harnesstrain.sandbox.compose import MAIN, STAYS_UP, Composition, Service
 from harnesstrain.sandbox.guard import Guard
 
@@ -140,10 +140,10 @@ def start(name: str, made: Mapping[str, Any], guard: Guard, host: str | None, wi
     """
     argv = client_argv()
     assert argv is not None
-    with tempfile.TemporaryDirectory(prefix="ht-compose-") as folder:
+    with temporary("compose") as folder:
         file = Path(folder, "compose.json")
         file.write_text(json.dumps(made))
-        options = ["-p", name, "-f", str(file), "--project-directory", folder]
+        options = ["-p", name, "-f", str(file), "--project-directory", str(folder)]
         guard.watch()
         process = subprocess.Popen(
             [*argv, *options, "up", "-d", "--no-build"],

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from harnesstrain.core import scratch
 from harnesstrain.core.digests import digest_tree
 from harnesstrain.core.errors import HtError, Prerequisite
-from harnesstrain.harness import worktrees
 from harnesstrain.harness.repo import HarnessRepo
 from tests.harness.making import commit_all, git
 
@@ -115,7 +115,7 @@ def test_the_sweep_takes_what_crashed_and_leaves_what_lives(repo: HarnessRepo) -
 
 
 def test_the_sweep_of_nothing(tmp_path: Path) -> None:
-    assert worktrees.sweep(tmp_path / "missing") == 0
+    assert scratch.sweep(tmp_path / "missing") == 0
 
 
 def test_a_place_that_cannot_be_written(repo: HarnessRepo, tmp_path: Path) -> None:

@@ -138,9 +138,10 @@ def test_a_crash_comes_back_as_a_crash(workbench: Workbench) -> None:
 def test_a_harness_that_does_not_repeat_itself_is_caught_where_it_parts(
     workbench: Workbench, body: str, what: str
 ) -> None:
-    found = played(workbench, "ep.run('true')\n" + body, workbench.bench(budgets=Budgets(actions=1000)))
-    if found.result is Certified.EXACT and "range(1 +" in body:
-        pytest.skip("the same number was drawn twice")
+    for _ in range(5):  # what is drawn by chance may come out alike, several times in a row it does not
+        found = played(workbench, "ep.run('true')\n" + body, workbench.bench(budgets=Budgets(actions=1000)))
+        if found.result is not Certified.EXACT:
+            break
     assert (found.result, found.what) == (Certified.FORKED, what)
     assert found.step is not None and found.step >= 1
     assert found.recorded != found.issued

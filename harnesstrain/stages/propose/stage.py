@@ -12,7 +12,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus, Proposal
 from harnesstrain.core.records.verdict import Memo, Verdict
 from harnesstrain.core.registry import load as plugin
-from harnesstrain.harness import worktrees
+from harnesstrain.core.scratch import scratch
 from harnesstrain.measure.context import Context
 from harnesstrain.stages.propose import evidence as staging
 from harnesstrain.stages.propose.base import Diagnosis, Estimator, Evidence, Workshop
@@ -159,6 +159,6 @@ def _staged(context: Context, spec: ProposeSpec) -> Iterator[Evidence]:
 @contextmanager
 def _private(context: Context, label: str) -> Iterator[Path]:
     """A directory for this user alone, beside the worktrees: what a killed process leaves is swept with them."""
-    with worktrees.scratch(context.repo.state / "worktrees", label) as directory:
+    with scratch(context.repo.state / "worktrees", label) as directory:
         directory.chmod(0o700)
         yield directory
