@@ -37,7 +37,7 @@ def mortal(project: Project, epochs: int, *more: str) -> dict[str, Any]:
         env=project.environment(HT_JOBS="1", HT_PROGRESS="none"),
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=840,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -80,6 +80,7 @@ def check_clean(project: Project) -> None:
         assert list(place.iterdir()) == []
 
 
+@pytest.mark.timeout(900)
 def test_killed_after_every_durable_step(project: Make) -> None:
     made = project(patches={"01": "agent/skills/one", "02": "agent/broken/two"}, tasks=("one", "two"))
     calm = copied(made, made.root.parent / "calm")
