@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -59,6 +61,22 @@ def write_tables(
         raise StoreCorrupt(message, hint="`ht verify` lists every lost trace, and says how to measure it once more")
 
 
+class _Shown(io.RawIOBase):
+    """A terminal, which foreign text cannot steer."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of it, without control sequences."""
+        sys.stdout.write(output.clean(self._decoder.decode(bytes(data))))
+        return len(data)
+
+
 def _print(kind: str | None, form: str, *, runs: Sequence[str], config: Path | None, as_json: bool) -> None:
     """One table as CSV on stdout."""
     from harnesstrain.store.frames.catalogue import table
@@ -70,7 +88,8 @@ def _print(kind: str | None, form: str, *, runs: Sequence[str], config: Path | N
     found = table(kind)
     with store_only(config=config) as store:
         try:
-            stream(found, found.rows(asked(store, found.shape.name, runs)), sys.stdout.buffer)
+            rows = found.rows(asked(store, found.shape.name, runs))
+            stream(found, rows, _Shown() if sys.stdout.isatty() else sys.stdout.buffer)
         except Prerequisite:  # what is still to be written would fail once more
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise

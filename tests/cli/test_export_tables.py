@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
+import pty
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -63,6 +66,24 @@ def test_csv_on_stdout(trained: Project) -> None:
     ran = trained.ht("export", "epochs", "--csv", "-")
     assert (ran.code, ran.err) == (0, "")
     assert [row["state"] for row in csv.DictReader(StringIO(ran.out))] == ["promoted", "rejected", "promoted"]
+
+
+def test_a_terminal_is_not_steered(project: Callable[..., Project]) -> None:
+    made = project(patches={"01-one": "agent/skills/one"})
+    made.patch("01-one", "agent/skills/one", subject="add \x1b[31m\x1b]0;title\x07 red")
+    assert made.ht("propose").code == 0
+    assert "\x1b" in made.ht("export", "candidates", "--csv", "-").out, "a pipe gets what is recorded"
+    ours, theirs = pty.openpty()
+    command = made.argv("export", "candidates", "--csv", "-")
+    running = subprocess.Popen(command, cwd=made.root, env=made.environment(), stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the terminal's end
+        while read := os.read(ours, 65536):
+            shown += read
+    os.close(ours)
+    assert running.wait() == 0 and running.communicate()[1] == b""
+    assert b"\x1b" not in shown and b"\x07" not in shown and b"add  red" in shown
 
 
 @pytest.mark.parametrize("reader", ["head -c 10", "head -n 1"])

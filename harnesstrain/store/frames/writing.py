@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import glob
+import io
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -39,6 +40,10 @@ JUST_MADE = 60.0
 
 FORMULA = "^[=+\\-@\\t\\r'＝＋－＠]"
 """How a text begins that a spreadsheet would compute, or that has been marked as none."""
+
+
+Out = BinaryIO | io.RawIOBase
+"""Where bytes go."""
 
 
 class Form(StrEnum):
@@ -78,7 +83,7 @@ def write(table: Table, rows: Iterable[Row], target: Path, form: Form) -> Writte
     return Written(table=table.shape.name, file=target, rows=count, bytes=target.stat().st_size)
 
 
-def stream(table: Table, rows: Iterable[Row], out: BinaryIO) -> int:
+def stream(table: Table, rows: Iterable[Row], out: Out) -> int:
     """Write a table's rows as CSV to an open file; how many.  Raises BrokenPipeError, Prerequisite, StoreCorrupt."""
     try:
         return _write(table, rows, out, Form.CSV)
@@ -88,7 +93,7 @@ def stream(table: Table, rows: Iterable[Row], out: BinaryIO) -> int:
         raise files.io_error(error, Path("the output")) from error
 
 
-def _write(table: Table, rows: Iterable[Row], file: BinaryIO, form: Form) -> int:
+def _write(table: Table, rows: Iterable[Row], file: Out, form: Form) -> int:
     count = 0
     with _sink(table.shape, file, form) as sink:
         for batch in arrow.batches(table.shape, rows):
@@ -98,7 +103,7 @@ def _write(table: Table, rows: Iterable[Row], file: BinaryIO, form: Form) -> int
 
 
 @contextmanager
-def _sink(shape: Shape, file: BinaryIO, form: Form) -> Iterator[_Sink]:
+def _sink(shape: Shape, file: Out, form: Form) -> Iterator[_Sink]:
     sink = _ParquetSink(shape, file) if form is Form.PARQUET else _CsvSink(shape, file)
     try:
         yield sink
@@ -107,7 +112,7 @@ def _sink(shape: Shape, file: BinaryIO, form: Form) -> Iterator[_Sink]:
 
 
 class _ParquetSink:
-    def __init__(self, shape: Shape, file: BinaryIO) -> None:
+    def __init__(self, shape: Shape, file: Out) -> None:
         described = {"harnesstrain.table": shape.name, "harnesstrain.format": FORMAT}
         schema = arrow.schema(shape).with_metadata(described)
         self._writer = pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
@@ -122,7 +127,7 @@ class _ParquetSink:
 
 
 class _CsvSink:
-    def __init__(self, shape: Shape, file: BinaryIO) -> None:
+    def __init__(self, shape: Shape, file: Out) -> None:
         self._schema = pa.schema([(one.name, _flat(one.type)) for one in arrow.schema(shape)])
         self._writer = pyarrow.csv.CSVWriter(file, self._schema)
 
