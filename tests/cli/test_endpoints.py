@@ -219,3 +219,21 @@ def test_a_model_of_the_catalogue_is_named_alone(project: Make) -> None:
         regime = store.regime(store.run(second).regime)
         assert set(store.regime(store.run(first).regime).differing(regime)) == {"endpoint"}
         assert rollout.usage.completion in range(1, 9)
+
+
+def test_each_model_keeps_within_its_own_certificate(project: Make) -> None:
+    script = '{"settings": {"name": "wobbly", "deterministic": false, "unstable_above": 2, "latency": 0.05}}\n'
+    made: Project = project(
+        settings='\n[endpoints.wobbly]\nscript = "wobbly.jsonl"\n',
+        files={"wobbly.jsonl": script + '{"reply": "ok", "duration": 1.0}\n'},
+    )
+    certified = made.ht("certify", "model", "--endpoint", "wobbly", "--max-running", "3", "--quick")
+    assert certified.code == 0, certified.err
+    assert "model wobbly: deterministic up to 2 at once" in certified.err
+    ran = made.ht("evaluate", "--endpoint", "wobbly", "--endpoint", "llm", "--jobs", "3")
+    assert ran.code == 0, ran.err
+    lowered = "2 of 3 rollouts at once: the model is certified for 2"
+    assert ran.err.count(lowered) == 1
+    assert ran.err.index("endpoint wobbly:") < ran.err.index(lowered) < ran.err.index("endpoint llm:")
+    with made.store() as store:
+        assert all(store.regime(store.run(one).regime).deterministic for one in ran.lines)
