@@ -483,25 +483,31 @@ class _Conversations:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, list[Any]] = {}
+        self._longest = 0
 
     def shorten(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Any]]:
         """`messages` in the form that says the least, and what to remember of them."""
         best = ""
         marks: list[Any] = []
         with self._lock:
-            for handle, known in reversed(list(self._known.items())):
+            for handle, known in reversed(self._known.items()):
                 if len(marks) < len(known) <= len(messages) and _all_same(known, messages[: len(known)]):
                     best, marks = handle, known
+                    if len(marks) == self._longest:  # mostly the newest one, and no other is of use
+                        break
         added = messages[len(marks) :]
         return ({"prefix": best, "append": added} if best else messages), [*marks, *map(_mark, added)]
 
     def keep(self, handle: str, marks: list[Any]) -> None:
         """Remember which messages `handle` stands for."""
         with self._lock:
-            self._known.pop(handle, None)
+            self._known.pop(handle, None)  # an unusual driver uses a handle again
             self._known[handle] = marks
+            self._longest = max(self._longest, len(marks))
             while len(self._known) > self.KEPT:
-                del self._known[next(iter(self._known))]
+                forgotten = self._known.pop(next(iter(self._known)))
+                if len(forgotten) == self._longest:
+                    self._longest = max(map(len, self._known.values()))
 
 
 def _mark(message: Mapping[str, Any]) -> Any:

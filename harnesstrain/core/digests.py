@@ -19,17 +19,24 @@ DIGEST_HEX = 64
 """Length of a digest in hex characters (sha256)."""
 
 
-def encoder(*, sort_keys: bool = False, ensure_ascii: bool = True, allow_nan: bool = True) -> Callable[[Any], str]:
-    """What writes a value as JSON without spaces, byte for byte as `json.dumps` does, but made only once.
+def encoder(
+    *, sort_keys: bool = False, ensure_ascii: bool = True, allow_nan: bool = True, spaces: bool = False
+) -> Callable[[Any], str]:
+    """What writes a value as JSON, byte for byte as `json.dumps` does, but made only once.
+
+    `spaces`: one after each comma and colon, as `json.dumps` has them.
 
     It raises as that does; a value that holds itself is a RecursionError.
     """
     make: Any = getattr(json.encoder, "c_make_encoder", None)
-    plain = json.JSONEncoder(sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=allow_nan, separators=(",", ":"))
+    comma, colon = (", ", ": ") if spaces else (",", ":")
+    plain = json.JSONEncoder(
+        sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=allow_nan, separators=(comma, colon)
+    )
     if make is None:  # another Python
         return plain.encode
     string = json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring
-    write = make(None, plain.default, string, None, ":", ",", sort_keys, False, allow_nan)
+    write = make(None, plain.default, string, None, colon, comma, sort_keys, False, allow_nan)
     return lambda value: "".join(write(value, 0))
 
 

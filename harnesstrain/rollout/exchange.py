@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import BadRequest, ContextOverflow, LlmFailure
 from harnesstrain.core.records.llm import LlmRequest, Reply, Sampling
 from harnesstrain.core.records.rollout import Step, StepKind
@@ -15,6 +15,9 @@ from harnesstrain.rollout.conversation import Conversations, Said
 
 TOLD = (ContextOverflow, BadRequest)
 """Failures that are the harness's to handle.  Every other LlmFailure ends the rollout as infrastructure."""
+
+
+_readable = encoder(ensure_ascii=False, spaces=True)
 
 
 class OverrideRefused(ValueError):
@@ -92,4 +95,4 @@ def _calls(reply: Reply) -> str | None:
     if not reply.tool_calls:
         return None
     said = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.tool_calls]
-    return json.dumps(said, ensure_ascii=False)
+    return _readable(said)

@@ -21,6 +21,7 @@ files.py     durable files: temporary name, fsync, rename
 blobs.py     content-addressed files
 caches.py    the llm, step and verify caches
 cachefile.py   their file, cache.db: layout, epochs, fast look-ups
+ahead.py     rows of it, read before they are asked for
 absent.py    a cache.db that cannot be used: made anew, or done without
 pending.py   what they have not written yet
 cacheexport.py  the caches as Parquet

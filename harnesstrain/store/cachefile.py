@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -48,6 +49,11 @@ _EACH = (
 )
 
 
+T = TypeVar("T")
+
+_first, _every = sqlite3.Cursor.fetchone, sqlite3.Cursor.fetchall
+
+
 class CacheFile:
     """An open cache.db.  Thread-safe; processes may share it."""
 
@@ -67,23 +73,28 @@ class CacheFile:
             raise
 
     def look_up(self, statement: str, values: tuple[Any, ...]) -> Any:
-        """The first row of a query by a key, None when there is none.
+        """The first row of a query by a key, None when there is none.  Raises HtError."""
+        return self._asked(statement, values, _first)
 
-        Its connections are kept with their prepared statements and used by one thread at a time.  Raises HtError.
-        """
+    def look_through(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Every row of a query.  Raises HtError."""
+        return self._asked(statement, values, _every)
+
+    def _asked(self, statement: str, values: tuple[Any, ...], fetch: Callable[[sqlite3.Cursor], T]) -> T:
+        """Connections are kept with their prepared statements and used by one thread at a time."""
         try:
             reader = self._idle.pop()
         except IndexError:
             reader = self._connected()
         try:
-            row = reader.execute(statement, values).fetchone()
+            found = fetch(reader.execute(statement, values))
         except sqlite3.Error as error:
             reader.close()
             raise self.database.error(error) from error
         self._idle.append(reader)
         if not self._open:
             self._drop_readers()
-        return row
+        return found
 
     def run_alone(self, pragmas: str) -> None:
         """Run pragmas outside a transaction.  Raises HtError."""

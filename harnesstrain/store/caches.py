@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from harnesstrain.core.errors import HtError, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply
 from harnesstrain.store import entries
+from harnesstrain.store.ahead import Ahead
 from harnesstrain.store.base import Bumped, CacheStats, Shrunk
 from harnesstrain.store.cachefile import NAMES, CacheFile
 from harnesstrain.store.pending import Pending, Sealed, Slot
@@ -38,17 +39,16 @@ class Cache(Generic[E]):
         self._pending = pending
         self._encode = encode
         self._decode = decode
+        self._ahead = Ahead(name, file)
         self._select = f"SELECT seq, seal, value FROM {name} WHERE epoch = ? AND key = ?"
 
     def get(self, key: str) -> E | None:
         """What is recorded for `key`, or None.  Never raises for a damaged entry or file."""
         slot = Slot(self.name, self._file.epochs[self.name], bytes.fromhex(key))
         waiting = self._pending.find(slot)  # asked first: it may reach the file at any moment
-        try:
-            row = self._file.look_up(self._select, slot[1:])
-        except HtError as error:
-            self._file.warn("cannot be read", error)
-            row = None
+        row = self._ahead.take(slot[1:])
+        if row is None:
+            row = self._looked_up(slot)
         if row is not None:
             seq, seal, value = row
         elif waiting is not None:
@@ -62,6 +62,16 @@ class Cache(Generic[E]):
             return None
         self._pending.count(self.name, "hits", seq)
         return found
+
+    def _looked_up(self, slot: Slot) -> Any:
+        row = None
+        try:
+            row = self._file.look_up(self._select, slot[1:])
+            if row is not None:
+                self._ahead.found(slot.epoch, row[0])
+        except HtError as error:
+            self._file.warn("cannot be read", error)
+        return row
 
     def put(self, key: str, entry: E) -> None:
         """Record an entry.  The first one of a key stays."""
@@ -77,6 +87,10 @@ class Cache(Generic[E]):
             return self._decode(entries.unpacked(value))
         except (TypeError, ValueError):
             return None
+
+    def forget_ahead(self) -> None:
+        """Drop what was read before it was asked for: entries were removed."""
+        self._ahead.forget()
 
     def _forget(self, slot: Slot) -> None:
         self._pending.count(self.name, "broken")
@@ -151,6 +165,8 @@ class Caches:
                     connection.exec_driver_sql(f"DELETE FROM {name} WHERE seq IN ({gone})", chosen)
                 found.append(Shrunk(name=name, entries=count, bytes=size, outdated=old))
         if not dry_run:
+            for cache in (self.llm, self.step, self.verify):
+                cache.forget_ahead()
             self.file.run_alone("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
         return found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from harnesstrain.core.digests import encoder
@@ -48,7 +48,8 @@ _AS_IT_IS = (
     "error",
 )
 _MAPPED = {*_AS_IT_IS, "index", "kind", "source", "messages", "usage", "content", "stdout", "stderr", "ran"}
-_UNMAPPED = set(Step.model_fields) - _MAPPED
+_UNMAPPED = {name: Step.model_fields[name].get_default() for name in sorted(set(Step.model_fields) - _MAPPED)}
+"""Fields of a step that have no column, with their defaults."""
 
 
 def rows_of(trace: Trace) -> list[Row]:
@@ -163,11 +164,9 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 
 def _step_row(step: Step) -> Row:
-    row: Row = {"row": "step", "step": step.index, "kind": step.kind.value, "source": step.source.value}
-    for name in _AS_IT_IS:
-        value = getattr(step, name)
-        if value is not None:
-            row[name] = value
+    row: Row = {"row": "step", "step": step.index, "kind": str(step.kind), "source": str(step.source)}
+    values = vars(step)
+    row |= {name: value for name in _AS_IT_IS if (value := values[name]) is not None}
     if step.ran:
         row["ran"] = list(step.ran)
     if step.usage is not None:
@@ -232,10 +231,9 @@ def _encoding(step: Step) -> str:
 
 def _unmapped(step: Step) -> dict[str, Any]:
     """Fields that have no column of their own, so that a field added to Step is never lost."""
-    if not _UNMAPPED:
-        return {}
-    dumped: Mapping[str, Any] = step.model_dump(mode="json", include=_UNMAPPED, exclude_defaults=True)
-    return dict(dumped)
+    values = vars(step)
+    told = {name for name, default in _UNMAPPED.items() if values[name] != default}
+    return step.model_dump(mode="json", include=told) if told else {}
 
 
 def _base64(data: bytes | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Trace files: Parquet with zstd, one per rollout, later one per run.
+"""Trace files: Parquet, one per rollout (lz4), later one per run (zstd).
 
 `traces/<run>/<rollout>-<trace>.parquet` is written before the row that names it, and never changed.  `compact.py`
 replaces a run's files by `traces/<run>/run-<digest>.parquet`.  A trace read back from either is checked against the
@@ -81,6 +81,9 @@ WRITING: dict[str, Any] = {
     "store_schema": False,
 }
 
+PASSING = {**WRITING, "compression": "lz4", "compression_level": None}
+"""How a file is written that lasts until its run is complete: quickly."""
+
 _OWNERS = ("rollout", "task", "seed")
 
 T = TypeVar("T")
@@ -98,7 +101,7 @@ class TraceFile:
         """Write the file durably.  Raises Prerequisite (disk full, no permission)."""
         buffer = io.BytesIO()
         table = table_of(self.rows, self.rollout, task, seed)
-        with pq.ParquetWriter(buffer, SCHEMA, **{**WRITING, "compression_level": 1}) as writer:
+        with pq.ParquetWriter(buffer, SCHEMA, **PASSING) as writer:
             writer.write_table(table, row_group_size=max(len(self.rows), 1))
             writer.add_key_value_metadata(described({self.rollout: (0, 0, len(self.rows))}))
         files.write(path, buffer.getbuffer())

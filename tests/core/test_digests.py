@@ -104,10 +104,11 @@ def test_a_tree_is_its_names_modes_and_bytes(tmp_path: Path) -> None:
     assert digest_tree(tmp_path / "absent") == digest_tree(root / "empty")
 
 
-@given(values, st.booleans(), st.booleans())
-def test_an_encoder_writes_what_json_does(value: Any, sort_keys: bool, ensure_ascii: bool) -> None:
-    encode = encoder(sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False)
-    said = json.dumps(value, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"))
+@given(values, st.booleans(), st.booleans(), st.booleans())
+def test_an_encoder_writes_what_json_does(value: Any, sort_keys: bool, ensure_ascii: bool, spaces: bool) -> None:
+    encode = encoder(sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False, spaces=spaces)
+    between = None if spaces else (",", ":")
+    said = json.dumps(value, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False, separators=between)
     assert encode(value) == said
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harnesstrain.sdk import _Conversations
 from tests.sdk.peer import Peer, completion
 
 
@@ -127,3 +128,25 @@ def test_several_threads_each_get_their_own_answer() -> None:
         for thread in threads:
             thread.join()
     assert got == {f"t{number}": f"t{number}" for number in range(16)}
+
+
+words = st.lists(st.sampled_from("ab"), min_size=1, max_size=6)
+
+
+@given(st.lists(words, min_size=1, max_size=30), st.integers(min_value=1, max_value=4))
+def test_no_longer_prefix_is_ever_known(talks: list[list[str]], kept: int) -> None:
+    known = _Conversations()
+    known.KEPT = kept
+    handles: dict[str, list[Any]] = {}
+    for number, talk in enumerate(talks):
+        messages = said(*talk)
+        short, marks = known.shorten(messages)
+        prefixes = [one for one in handles.values() if one == messages[: len(one)]]
+        added = short["append"] if isinstance(short, dict) else short
+        assert len(added) == len(messages) - max(map(len, prefixes), default=0)
+        before = handles[short["prefix"]] if isinstance(short, dict) else []
+        assert before + list(added) == messages
+        known.keep(f"h{number}", marks)
+        handles[f"h{number}"] = messages
+        while len(handles) > kept:
+            del handles[next(iter(handles))]
