@@ -319,12 +319,12 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
         "run",
         {
             *("cells", "commit", "complete", "done", "executed", "from_caches", "infra", "not_needed", "panel", "run"),
-            *("solved", "split", "tokens"),
+            *("endpoint", "solved", "split", "tokens"),
         },
     ),
     ("evaluate", "--dry-run"): (
         "estimate",
-        {"cells", "commit", "done", "early_stop", "panel", "run", "seconds", "split", "to_run", "tokens"},
+        {"cells", "commit", "done", "early_stop", "endpoint", "panel", "run", "seconds", "split", "to_run", "tokens"},
     ),
     ("evaluate", "@~1..@"): ("runs", {"items", "truncated"}),
     ("certify", "@"): ("certificates", {"items", "truncated", "runs", "executed", "played"}),
