@@ -10,7 +10,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certificate
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import IMPORTED, Regime, Run
-from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded, Verdict
+from harnesstrain.core.records.verdict import NOT_NEEDED, Decision, Excluded, Verdict
 from harnesstrain.judge import Comparison, levers
 from harnesstrain.judge.certification import certification, unsteady
 from harnesstrain.judge.comparison import NOT_CERTIFIED
@@ -27,7 +27,9 @@ from harnesstrain.stages.report.pairing import explained, pair, regime_of, tasks
 from harnesstrain.stages.report.plain import cleaned
 from harnesstrain.stages.report.records import (
     Certification,
+    EpochRow,
     Header,
+    Helped,
     MemoShown,
     ModelShown,
     Report,
@@ -40,6 +42,8 @@ from harnesstrain.stages.report.spending import spending
 Patch = Callable[[str, str], str | None]
 """Two commits → the unified diff between them; None: it cannot be had."""
 
+HELPED, HELPED_FLIPS = 12, 4
+"""Promoted changes whose steps are shown, and flips of each."""
 NAMED = 5
 """Tasks named in a warning."""
 
@@ -76,17 +80,19 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
     every_before = list(records.rollouts(chosen.base.id))
     every_after = list(records.rollouts(chosen.cand.id)) if chosen.cand else []
     before, after = latest_attempts(every_before), latest_attempts(every_after)
+    rows = epoch_rows(records)
     certified = _certification(chosen.base, before, certificates)
     report = Report(
         header=_header(records, chosen, regime),
         certification=certified,
-        epochs=epoch_rows(records),
+        epochs=rows,
         verdict=_verdict(chosen.verdict, comparison),
         base=chosen.verdict.base if chosen.verdict else (comparison.base if comparison else levers(before)),
         cand=chosen.verdict.cand if chosen.verdict else (comparison.cand if comparison else None),
         excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
         unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
         flips=_flips(records, chosen, comparison),
+        helped=_helped(records, chosen, rows),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
         models=model_matrix(records, chosen.base, certificates),
@@ -208,6 +214,19 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
     )
 
 
+def _helped(records: Records, chosen: _Chosen, rows: Sequence[EpochRow]) -> tuple[Helped, ...]:
+    """Where promoted changes acted: of the newest HELPED of them, the first flips of each."""
+    compared = chosen.verdict.id if chosen.verdict else None
+    promoted = [row for row in rows if row.state == "promoted" and row.flips and row.verdict not in (None, compared)]
+    found = []
+    for row in promoted[-HELPED:]:
+        verdict = records.verdict(row.verdict or "")
+        base, cand = records.run(verdict.base_run), records.run(verdict.cand_run)
+        flips = flip_diffs(records, base, cand, verdict, most=HELPED_FLIPS)
+        found.append(Helped(epoch=row.number, hypothesis=row.hypothesis, flips=flips))
+    return tuple(found)
+
+
 def _flips(records: Records, chosen: _Chosen, comparison: Comparison | None) -> FlipDiffs:
     if chosen.cand is None or comparison is None:
         return FlipDiffs()
@@ -274,7 +293,8 @@ def _warnings(
     missing = len(certified.results.get(NOT_CERTIFIED, ()))
     if missing:
         yield f"{missing} of {certified.cells} cells were never certified; `ht certify env` re-executes their chains."
-    if chosen.cand is not None and chosen.base.split == "train":
+    lost = chosen.verdict is not None and chosen.verdict.decision is Decision.REJECTED
+    if chosen.cand is not None and chosen.base.split == "train" and not lost:
         measured = {one.commit for one in records.summaries() if one.split not in (None, "train") and one.complete}
         if chosen.cand.commit not in measured:
             yield "The candidate was not measured on the holdout split."

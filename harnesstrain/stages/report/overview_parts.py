@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harnesstrain.stages.report.levers import NONE, words
 from harnesstrain.stages.report.matrix import ABSENT, GLYPHS, MEANING, Matrix
 from harnesstrain.stages.report.records import Report
 from harnesstrain.stages.report.summary import NO, PARTLY, YES, checks, summary
@@ -37,6 +38,25 @@ def task_by_epoch(matrix: Matrix) -> Part:
     heads = ("task", *(column.name for column in matrix.columns))
     rows = tuple((row.task, *(_glyph(place.state, place.moved) for place in row.places)) for row in matrix.rows)
     return Part(title=title, sentences=lines, table=Table(heads=heads, rows=rows))
+
+
+def what_helped(report: Report) -> Part:
+    """Every flip of every promoted change, and where the change acted."""
+    rows = tuple(
+        (
+            f"e{row.number}",
+            "gained" if flip.gained else "lost",
+            flip.task,
+            f"{words(flip.base_outcome)} → {words(flip.cand_outcome)}",
+            flip.attribution or "not traced",
+            flip.evidence or NONE,
+        )
+        for row in report.epochs
+        if row.state == "promoted"
+        for flip in row.flips
+    )
+    heads = ("epoch", "flip", "task", "outcome", "attribution", "evidence")
+    return Part(title="What helped, step by step", table=Table(heads=heads, rows=rows) if rows else None)
 
 
 def _glyph(state: str, moved: str) -> str:

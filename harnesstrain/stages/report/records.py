@@ -151,6 +151,14 @@ class Ancestor(Record):
     verdict: str | None
 
 
+class Helped(Record):
+    """A promoted change that flipped something, and where it acted."""
+
+    epoch: int
+    hypothesis: str
+    flips: FlipDiffs
+
+
 class MemoShown(Record):
     """The estimator's running diagnosis."""
 
@@ -172,6 +180,8 @@ class Report(Record):
     excluded: tuple[Excluded, ...] = ()
     unmeasurable: tuple[Excluded, ...] = ()
     flips: FlipDiffs = FlipDiffs()
+    helped: tuple[Helped, ...] = ()
+    """The newest promoted changes that flipped something, newest last; the compared one is in `flips`."""
     """Where each flipped cell parts."""
     transitions: tuple[Transition, ...] = ()
     holdout: tuple[Measured, ...] = ()

@@ -22,7 +22,7 @@ from harnesstrain.stages.report.cost_parts import (
 from harnesstrain.stages.report.flip_parts import told
 from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
 from harnesstrain.stages.report.models_part import models_parts
-from harnesstrain.stages.report.overview_parts import belief, in_short, task_by_epoch
+from harnesstrain.stages.report.overview_parts import belief, in_short, task_by_epoch, what_helped
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
 from harnesstrain.stages.report.tables import Part, Table
 
@@ -48,6 +48,7 @@ def parts(report: Report) -> tuple[Part, ...]:
             _measured(report),
             _epochs(report),
             task_by_epoch(report.matrix),
+            what_helped(report),
             _verdict(report),
             _flips(report),
             _parted(report),

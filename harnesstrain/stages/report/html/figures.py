@@ -22,15 +22,15 @@ COLOURS = {
 }  # fmt: skip
 """Stand-ins that a drawn chart uses, and the page's colours that take their place."""
 STATES = {
-    "promoted": ("triangle-up", GOOD),
-    "selected": ("triangle-up", GOOD),
-    "rejected": ("cross", BAD),
-    "unmeasurable": ("diamond", DOUBT),
-    "skipped": ("circle", MUTED),
-    "failed": ("square", DOUBT),
-    "abandoned": ("circle", MUTED),
+    "promoted": ("triangle-up", GOOD, "▲"),
+    "selected": ("triangle-up", GOOD, "▲"),
+    "rejected": ("cross", BAD, "✚"),
+    "unmeasurable": ("diamond", DOUBT, "◆"),
+    "skipped": ("circle", MUTED, "●"),
+    "failed": ("square", DOUBT, "■"),
+    "abandoned": ("circle", MUTED, "●"),
 }
-"""Shape and colour of an epoch's point."""
+"""Shape and colour of an epoch's point, and a letter that looks like it."""
 MOST = 40
 """Tasks in one chart."""
 
@@ -52,6 +52,12 @@ def solve_curve(epochs: Sequence[EpochRow], top: int) -> Figure | None:
         line.append({"epoch": epochs[-1].number + 1, "solved": epochs[-1].solved})
     points = [point for row in epochs if (point := _point(row)) is not None]
     return _both(lambda width: _curve(line, points, top, width), "curve")
+
+
+def shapes(epochs: Sequence[EpochRow]) -> tuple[tuple[str, str, str], ...]:
+    """What the points of the curve mean: state, a letter of that shape, its colour."""
+    known = {row.state for row in epochs}
+    return tuple((name, glyph, COLOURS[colour]) for name, (_, colour, glyph) in STATES.items() if name in known)
 
 
 def _point(row: EpochRow) -> dict[str, Any] | None:
@@ -83,16 +89,15 @@ def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, w
     )
     y = alt.Y("solved:Q", title="solved", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickMinStep=1, format="d"))
     known = [state for state in STATES if any(one["state"] == state for one in points)]
-    legend = alt.Legend(title=None, orient="top", columns=len(known) if width == WIDE else 3)
-    shape = alt.Shape("state:N", scale=alt.Scale(domain=known, range=[STATES[one][0] for one in known]), legend=legend)
-    colour = alt.Color("state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=legend)
+    shape = alt.Shape("state:N", scale=alt.Scale(domain=known, range=[STATES[one][0] for one in known]), legend=None)
+    colour = alt.Color("state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None)
     unlabelled = alt.Color(
         "state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None
     )
     banded = [one for one in points if one["low"] is not None]
     rules = alt.Chart(_data(banded)).mark_rule(strokeWidth=5, opacity=0.22)
     shown = alt.Chart(_data(points)).mark_point(size=90, opacity=1)
-    steps = alt.Chart(_data(line)).mark_line(interpolate="step-after", color=INK, strokeWidth=2)
+    steps = alt.Chart(_data(line)).mark_line(interpolate="step", color=INK, strokeWidth=2)
     fill = alt.condition("datum.whole", colour, alt.value("transparent"))
     layers = [
         rules.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", stroke=unlabelled),

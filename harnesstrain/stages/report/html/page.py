@@ -59,7 +59,7 @@ def environment() -> Environment:
 
 def _facts(report: Report) -> dict[str, Any]:
     try:
-        from harnesstrain.stages.report.html.figures import dumbbells, solve_curve
+        from harnesstrain.stages.report.html.figures import dumbbells, shapes, solve_curve
     except ImportError as missing:
         raise _missing("altair") from missing
     try:
@@ -76,7 +76,7 @@ def _facts(report: Report) -> dict[str, Any]:
         "checks": checks(report),
         "curve": _figure(curve),
         "bells": _figure(bells),
-        "top": ceiling(report.epochs),
+        "shapes": shapes(report.epochs),
         "levers": levers.levers(report.spending.base, report.spending.cand) if report.spending else (),
         "task_levers": levers.TASK_LEVERS,
         "change": levers.change,
