@@ -69,7 +69,7 @@ def onlook(settings: Settings, *, interval: float, once: bool, until_done: bool,
             opened.enter_context(waiter.listening())
             show: Callable[[Live], None] = Objects().show if as_json else Lines().show
             if screen:
-                drawn = opened.enter_context(Screen())
+                waiter.screen = drawn = opened.enter_context(Screen())
                 show = lambda live: drawn.draw(frame(live, width=drawn.width, height=drawn.height))  # noqa: E731
             last = _follow(source, waiter, show, interval=interval, until_done=until_done)
         if screen and last is not None:

@@ -19,6 +19,8 @@ from harnesstrain.cli.styled import Line, rich_text
 
 QUIT = frozenset("qQ")
 """Keys that end it."""
+RESTORE = "\x1b[?1049l\x1b[?25h"
+"""The screen that was there before, and the cursor."""
 
 
 class Waiter:
@@ -27,7 +29,11 @@ class Waiter:
     def __init__(self, *, keys: bool) -> None:
         self.code: int | None = None
         """Why to leave: 0 for a key, 128 + the signal's number; None: go on."""
+        self.screen: Screen | None = None
+        """What is put aside while the command is suspended, and given back when it is killed."""
         self._keys = keys and sys.stdin.isatty()
+        self._modes = termios.tcgetattr(sys.stdin) if self._keys else None
+        self._suspended = False
         self._signals, self._wakes = os.pipe()
 
     def wait(self, seconds: float) -> None:
@@ -38,6 +44,8 @@ class Waiter:
             ready, _, _ = select.select(sources, [], [], left)
             if self._signals in ready:
                 os.read(self._signals, 4096)
+                if self._suspended:
+                    self._suspend()
                 return
             if ready:
                 pressed = os.read(sys.stdin.fileno(), 1024).decode("latin-1")
@@ -46,41 +54,64 @@ class Waiter:
                 if QUIT & set(pressed):
                     self.code = 0
 
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Waiter]:
+        """Take the signals and the keys for the block."""
+        handlers: dict[int, Any] = dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._asked)
+        handlers[signal.SIGWINCH] = self._woken
+        if self._modes is not None:
+            handlers[signal.SIGTSTP] = self._put_aside
+        os.set_blocking(self._wakes, False)
+        woken = signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            self._press()
+            yield self
+        finally:
+            self._release()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(woken)
+            os.close(self._signals)
+            os.close(self._wakes)
+
+    def _press(self) -> None:
+        """Have keys at once and unseen."""
+        if self._modes is not None:
+            tty.setcbreak(sys.stdin, termios.TCSANOW)
+
+    def _release(self) -> None:
+        """Leave the keyboard as it was."""
+        if self._modes is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(sys.stdin, termios.TCSANOW, self._modes)
+
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        if self.code is not None:
+        if self.code is not None:  # a look that does not come to an end
+            self._release()
+            if self.screen is not None:
+                sys.stdout.write(RESTORE)
             exits.leave(128 + number)
         self.code = 128 + number
 
     def _woken(self, number: int, frame: FrameType | None) -> None:
         """The pipe wakes the wait; nothing else is to be done."""
 
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[Waiter]:
-        """Take the signals and the keys for the block."""
-        numbers: dict[int, Any] = {
-            signal.SIGINT: self._asked,
-            signal.SIGTERM: self._asked,
-            signal.SIGWINCH: self._woken,
-        }
-        before: dict[int, Any] = {}
-        modes = termios.tcgetattr(sys.stdin) if self._keys else None
-        os.set_blocking(self._wakes, False)
-        woken = signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
-        try:
-            for number, handler in numbers.items():
-                before[number] = signal.signal(number, handler)
-            if modes is not None:
-                tty.setcbreak(sys.stdin, termios.TCSANOW)
-            yield self
-        finally:
-            if modes is not None:
-                with contextlib.suppress(termios.error):
-                    termios.tcsetattr(sys.stdin, termios.TCSANOW, modes)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(woken)
-            os.close(self._signals)
-            os.close(self._wakes)
+    def _put_aside(self, number: int, frame: FrameType | None) -> None:
+        self._suspended = True
+
+    def _suspend(self) -> None:
+        """Give the terminal to the shell, and take it again when the command goes on."""
+        self._suspended = False
+        if self.screen is not None:
+            self.screen.leave()
+        self._release()
+        ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, ours)
+        self._press()
+        if self.screen is not None:
+            self.screen.enter()
 
 
 class Screen:
@@ -111,9 +142,17 @@ class Screen:
         shown = [rich_text(one, width) for one in lines[:height]]
         self._live.update(Text("\n", end="").join(shown), refresh=True)
 
-    def __enter__(self) -> Screen:
+    def enter(self) -> None:
+        """Take the terminal."""
         self._live.start()
+
+    def leave(self) -> None:
+        """Give it back as it was."""
+        self._live.stop()
+
+    def __enter__(self) -> Screen:
+        self.enter()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self.leave()

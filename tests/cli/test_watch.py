@@ -133,6 +133,17 @@ def test_a_signal_gives_the_terminal_back(slow: Project, how: str | signal.Signa
     assert "Traceback" not in terminal.written
 
 
+def test_a_suspended_watch_gives_the_terminal_back_and_takes_it_again(slow: Project) -> None:
+    """No shell waits for it here, so the system lets it go on at once."""
+    terminal = Terminal(slow, "watch", "--interval", "0.2")
+    terminal.until("nothing is being measured")
+    terminal.type("\x1a")
+    terminal.until(re.escape(RESTORED))
+    terminal.until(r"nothing is being measured")
+    terminal.type("q")
+    assert terminal.end() == 0
+
+
 def test_a_dumb_terminal_gets_lines_and_no_colour_no_colours(slow: Project) -> None:
     dumb = Terminal(slow, "watch", "--until-done", TERM="dumb")
     assert dumb.end() == 0
