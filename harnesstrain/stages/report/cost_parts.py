@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from harnesstrain.core.ids import short
 from harnesstrain.stages.report.changes import Changes
 from harnesstrain.stages.report.levers import LEVERS, change, number, percent, useful, words
-from harnesstrain.stages.report.noise import Noise, Served
+from harnesstrain.stages.report.noise import Cached, Noise, Served
 from harnesstrain.stages.report.regimes import Regimes
 from harnesstrain.stages.report.spending import Spending
 from harnesstrain.stages.report.tables import Part, Table
@@ -93,8 +93,7 @@ def noise_part(noise: Noise) -> Part:
     rows = tuple((name, *(read(one) for one in noise.served)) for name, read in SERVED)
     lines = []
     if noise.caches:
-        told = (f"{one.name} {number(one.entries)} entries, {percent(one.rate)} hits" for one in noise.caches)
-        lines.append(f"The store's caches over their whole life: {'; '.join(told)}.")
+        lines.append(f"The store's caches over their whole life: {'; '.join(map(_cached, noise.caches))}.")
     lines += [
         f"{one.side} {one.task}: step {one.step} gave something else when it was executed again: {one.command}"
         for one in noise.drifts
@@ -127,6 +126,11 @@ def regimes_part(regimes: Regimes | None) -> Part:
     table = Table(heads=("regime", "runs", "field", "here", "there"), rows=rows, right=("runs",))
     here = f"{regimes.runs} runs were measured under the reported regime {short(regimes.digest)}."
     return Part(title=title, sentences=(here,), table=table)
+
+
+def _cached(one: Cached) -> str:
+    hits = f", {percent(one.rate)} hits" if one.rate is not None else ""
+    return f"{one.name} {number(one.entries)} entries{hits}"
 
 
 def _of(part: int, whole: int) -> str:
