@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,9 @@ from harnesstrain.measure.plan import Plan, Wanted
 from harnesstrain.rollout.bench import Bench, Cell, Finished
 from harnesstrain.rollout.episode import attempt
 from harnesstrain.store import Store
+
+COLLECTED = 20_000
+"""New objects after which cycles among them are looked for, while rollouts run."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,18 @@ class _Turn:
         return self.defect is None and not self.settled
 
 
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Rollouts make many objects that live until they are recorded, and hardly a cycle: look for cycles less often."""
+    before = gc.get_threshold()
+    if 0 < before[0] < COLLECTED:
+        gc.set_threshold(COLLECTED, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 class Driver:
     """Drives one run.  Results are committed one by one, so a kill loses at most what had not been committed."""
 
@@ -94,6 +111,10 @@ class Driver:
         plan; once it is true nothing more is started, and what is still in flight is waited for and dropped.
         A framework defect inside a rollout starts nothing more, and propagates after what is in flight was committed.
         """
+        with _seldom_collected():
+            return self._drive(plan, executor, jobs, decided)
+
+    def _drive(self, plan: Plan, executor: Executor, jobs: int, decided: Callable[[], bool] | None) -> Driven:
         queue = deque(plan.missing)
         line = Line()
         flying: dict[Future[Finished], Wanted] = {}

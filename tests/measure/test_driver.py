@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ from harnesstrain.core.records.harness import Manifest
 from harnesstrain.core.records.rollout import Outcome, Rollout, Trace
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Environment, Task, Verifier
-from harnesstrain.measure.driver import Driven, Driver, Subject
+from harnesstrain.measure.driver import COLLECTED, Driven, Driver, Subject
 from harnesstrain.measure.executors.local import LocalExecutor
 from harnesstrain.measure.plan import plan
 from harnesstrain.rollout.bench import Bench, Cell, Finished
@@ -324,3 +325,25 @@ def test_an_executor_drops_what_has_not_started() -> None:
     closing.join(30)
     assert first.done()
     assert second.done()
+
+
+@pytest.mark.parametrize("before", [(700, 10, 10), (50_000, 5, 5), (0, 10, 10)])
+def test_the_collector_is_as_it_was(rig: Rig, before: tuple[int, int, int]) -> None:
+    during: list[tuple[int, int, int]] = []
+
+    def play(cell: Cell) -> Outcome:
+        during.append(gc.get_threshold())
+        if cell.task.name == "b":
+            raise ZeroDivisionError
+        return Outcome.SOLVED
+
+    usual = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            rig.drive("ab", play)
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*usual)
+    first = before[0] if before[0] in (0, 50_000) else COLLECTED
+    assert during == [(first, *before[1:])] * 2
