@@ -245,8 +245,12 @@ def test_warnings_say_what_limits_belief(history: History, tmp_path: Path) -> No
     warnings = "\n".join(build(history.store).warnings)
     assert "4 of 8 rollouts were not isolated" in warnings
     assert "1 of 4 cells were never certified" in warnings
-    assert "not measured on the holdout split" in warnings
+    assert "holdout" not in warnings, "a rejected candidate need not be"
     assert "does not repeat itself" not in warnings
+    with Store.open(tmp_path / "early", create=True) as early:
+        fresh = History(early)
+        fresh.judge(fresh.run(A, {"t1": FAILED}), fresh.run(B, {"t1": SOLVED}))
+        assert "not measured on the holdout split" in "\n".join(build(early).warnings)
     first = history.store.verdicts()[0]
     assert "holdout" not in "\n".join(build(history.store, ReportSpec(verdict=first.id)).warnings)
     with Store.open(tmp_path / "other", create=True) as other:

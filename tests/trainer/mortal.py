@@ -57,7 +57,7 @@ class Death:
 def arm(death: Death) -> None:
     """Put `death` behind every durable step."""
     write, draft, ask = engine.Database.write, files.draft, Git.ask
-    take, beat, release = leases._take, leases.Lease.beat, leases.Lease.release
+    take, beat, tell, release = leases._take, leases.Lease.beat, leases.Lease.tell, leases.Lease.release
 
     @contextmanager
     def deadly_write(self: engine.Database) -> Iterator[Any]:
@@ -94,7 +94,9 @@ def arm(death: Death) -> None:
     engine.Database.write = deadly_write  # type: ignore[method-assign]
     files.draft = deadly_draft  # type: ignore[assignment]
     Git.ask = deadly_ask  # type: ignore[method-assign]
-    leases._take, leases.Lease.beat, leases.Lease.release = spare(take), spare(beat), spare(release)  # type: ignore[method-assign]
+    leases._take = spare(take)
+    leases.Lease.beat, leases.Lease.tell = spare(beat), spare(tell)  # type: ignore[method-assign]
+    leases.Lease.release = spare(release)  # type: ignore[method-assign]
 
 
 class Executed:
