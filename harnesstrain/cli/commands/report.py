@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,8 @@ def command(
     compare: Annotated[str | None, typer.Option("--compare", metavar="BASE..CAND", help="Versions or run ids.")] = None,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="One page of HTML; needs harnesstrain[report].")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="One page of HTML, `-` to stdout; needs harnesstrain[report]."),
     ] = None,
     full: Annotated[
         Path | None, typer.Option("--full", metavar="DIR", help="That page, and one for every rollout in it.")
@@ -55,8 +57,11 @@ def command(
     if html is not None:
         from harnesstrain.stages.report.html import to_html
 
-        pages.write(html, to_html(report))
-        output.data(str(html))
+        if str(html) == "-":
+            sys.stdout.write(to_html(report))
+        else:
+            pages.write(html, to_html(report))
+            output.data(str(html))
         return
     if out is None:
         if json:
