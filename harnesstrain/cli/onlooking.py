@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from harnesstrain.cli import output
+from harnesstrain.cli import output, paging
 from harnesstrain.cli.screen import Screen, Waiter
-from harnesstrain.cli.styled import text_of
+from harnesstrain.cli.styled import cut
 from harnesstrain.cli.watching import changes, frame, key
 from harnesstrain.core.errors import Incomplete
 from harnesstrain.stages.report.live import KINDS, Watch
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 SETTLE = 3.0
 """Seconds for which nobody must be at work before a watch ends by itself: a command that just started has no lease yet,
 and between two commands of a script nobody has one."""
-NOTHING = Live(state="nothing", epoch=None, runs=(), verdicts=(), holders=(), epochs=0, promoted=0)
+WHOLE = 10_000
+"""Columns where there is no terminal."""
+NOTHING = Live(state="nothing", epoch=None, runs=(), verdicts=(), judged=0, holders=(), epochs=0, promoted=0)
 """A project that has recorded nothing yet."""
 
 
@@ -127,11 +129,11 @@ def _show_once(live: Live, *, as_json: bool) -> None:
     if as_json:
         output.emit("watch", live)
         return
-    for found in frame(live, width=10_000):
-        output.data(text_of(found))
+    width = paging.terminal_width()
+    lines = frame(live, width=width or WHOLE)
+    paging.show([cut(one, width) if width is not None else one for one in lines], pager=False)
 
 
 def _leave_behind(live: Live, width: int) -> None:
     """What stays in the terminal: the moment without its cells."""
-    for found in frame(live, width=width, cells=False):
-        output.data(text_of(found))
+    paging.show([cut(one, width) for one in frame(live, width=width, cells=False)], pager=False)

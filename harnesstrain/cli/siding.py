@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harnesstrain.cli.reporting import hanging
-from harnesstrain.cli.styled import Line, Piece, clipped, line, padded, text_of, width_of
+from harnesstrain.cli.styled import Line, Piece, cut, line, text_of, width_of
 from harnesstrain.stages.report.flips import FlipDiff, FlipSide, Parted
 from harnesstrain.stages.report.linediff import DiffRow, Mark, SideBySide
 from harnesstrain.stages.report.plain import plain
@@ -181,15 +181,8 @@ def _half(width: int | None) -> int | None:
 
 def _cut(found: Line, columns: int) -> Line:
     """The line in exactly so many columns."""
-    kept: Line = []
-    room = columns
-    for piece in found:
-        if room <= 0:
-            break
-        text = clipped(piece.text, room)
-        kept.append(Piece(text, piece.style))
-        room -= width_of(text)
-    return [*kept, Piece(padded("", room))]
+    kept = cut(found, columns)
+    return [*kept, Piece(" " * (columns - sum(width_of(piece.text) for piece in kept)))]
 
 
 def _broken(found: Line, columns: int) -> list[Line]:

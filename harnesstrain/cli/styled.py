@@ -93,6 +93,18 @@ def clipped(text: str, columns: int) -> str:
     return text.rstrip() + "…" if columns > 0 else ""
 
 
+def cut(found: Line, columns: int) -> Line:
+    """The line in at most so many columns."""
+    kept: Line = []
+    for piece in found:
+        if columns <= 0:
+            break
+        text = clipped(piece.text, columns)
+        kept.append(Piece(text, piece.style))
+        columns -= width_of(text)
+    return kept
+
+
 def padded(text: str, columns: int, *, right: bool = False) -> str:
     """The text filled up to so many columns."""
     space = " " * max(0, columns - width_of(text))

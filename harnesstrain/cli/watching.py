@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harnesstrain.cli.styled import Line, flowed, line
+from harnesstrain.cli.styled import Line, clipped, flowed, line, padded, width_of
 from harnesstrain.core.ids import short
 from harnesstrain.stages.report.history import MARKS
 from harnesstrain.stages.report.moment import BROKEN_OFF, NOT_NEEDED, RUNNING, WAITING, CellNow, EpochNow, Live, RunNow
@@ -14,9 +14,7 @@ GLYPHS = {"solved": "●", RUNNING: "▸", WAITING: "·", NOT_NEEDED: "-", BROKE
 """One per state; any other outcome is `×` when the harness owns it, `?` when infrastructure does."""
 STYLES = {"●": "green", "▸": "cyan", "·": "dim", "-": "dim", "!": "yellow", "×": "red", "?": "yellow"}
 NAME = 28
-"""Columns for the name of a cell."""
-CELL = NAME + 34
-"""Columns for a cell's line: so many fit beside each other."""
+"""Columns for the name of a cell, at most."""
 BAR = 24
 IDLE = "nothing is being measured"
 
@@ -126,7 +124,7 @@ def _run(run: RunNow, width: int) -> Iterator[Line]:
     eta = ""
     if run.eta is not None and run.running + run.count(WAITING):
         eta = f"{'at most ' if run.at_most else ''}about {span(run.eta.seconds)} left"
-    yield line("  ", ("━" * full, "green"), ("━" * (min(BAR, width - 4) - full), "dim"))
+    yield line("  ", ("━" * full, "green"), ("╌" * (min(BAR, width - 4) - full), "dim"))
     counts = [_done(run), f"{run.solved} solved", f"{run.running} running" * bool(run.running)]
     counts += [f"{run.unmeasurable} unmeasurable" * bool(run.unmeasurable), eta]
     yield from flowed([one for one in counts if one], width)
@@ -153,28 +151,33 @@ def _cells(run: RunNow, width: int, room: int | None) -> list[Line]:
     cells = sorted(run.cells, key=lambda cell: (order.get(cell.state, 1), -(cell.at or 0.0)))
     if room == 0 or not cells:
         return []
-    beside = max(1, width // CELL) if room is not None else 1
+    names = min(NAME, max(width_of(_named(cell)) for cell in cells), max(12, width - 26))
+    facts = max(width_of(_facts(cell)) for cell in cells)
+    beside = max(1, width // (names + facts + 6)) if room is not None else 1
     shown = cells if room is None or len(cells) <= room * beside else cells[: max(0, room - 1) * beside]
     rows = -(-len(shown) // beside)
     lines = []
     for index in range(rows):
         row: Line = []
         for cell in shown[index::rows]:
-            row += _cell(cell, min(NAME, max(12, width - 26)), padded=beside > 1)
+            row += _cell(cell, names, facts if beside > 1 else 0)
         lines.append(row)
     left = len(cells) - len(shown)
     return [*lines, line((f"  … and {left} more", "dim"))] if left else lines
 
 
-def _cell(cell: CellNow, name: int, *, padded: bool) -> Line:
+def _cell(cell: CellNow, names: int, facts: int) -> Line:
     glyph = _glyph(cell)
-    named = f"{cell.task} s{cell.seed}"
-    if len(named) > name:
-        seed = f" s{cell.seed}"
-        named = f"{cell.task[: name - len(seed) - 1]}…{seed}"
-    text = _facts(cell)
-    facts = f"{text[: CELL - name - 5]:{CELL - name - 4}}" if padded else text
-    return line("  ", (glyph, STYLES.get(glyph, "")), f" {named:{name}} ", (facts, "dim" if glyph in "·-" else ""))
+    seed = f" s{cell.seed}"
+    named = _named(cell)
+    if width_of(named) > names:
+        named = clipped(cell.task, names - len(seed)) + seed
+    said = (padded(_facts(cell), facts), "dim" if glyph in "·-" else "")
+    return line("  ", (glyph, STYLES.get(glyph, "")), f" {padded(named, names)}  ", said)
+
+
+def _named(cell: CellNow) -> str:
+    return f"{cell.task} s{cell.seed}"
 
 
 def _facts(cell: CellNow) -> str:

@@ -291,6 +291,7 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
             *("holders", "incomplete_runs", "open_epoch", "promoted", "resumed_by", "server", "verdicts"),
         },
     ),
+    ("watch", "--once"): ("watch", {"epoch", "epochs", "holders", "judged", "promoted", "runs", "state", "verdicts"}),
     ("rev-parse", "@"): ("commits", {"items", "truncated"}),
     ("diff", "@~1..@"): (
         "divergences",

@@ -119,6 +119,7 @@ class Watch:
             epoch=epoch,
             runs=runs,
             verdicts=tuple(self._verdicts()),
+            judged=len(self._records["verdict"]),
             holders=tuple(holder.model_copy(update={"detail": ""}) for holder in news.holders),
             epochs=len(self._records["epoch"]),
             promoted=sum(entry.record["state"] == "promoted" for entry in self._records["epoch"].values()),

@@ -144,7 +144,9 @@ class Live(Record):
     runs: tuple[RunNow, ...]
     """Those that are measured, or were measured last."""
     verdicts: tuple[VerdictNow, ...]
-    """Newest first."""
+    """The newest ones, newest first."""
+    judged: int
+    """Verdicts in all."""
     holders: tuple[Holder, ...]
     """Who holds leases."""
     epochs: int
