@@ -118,7 +118,10 @@ def _done(run: RunNow) -> str:
 
 def _run(run: RunNow, width: int) -> Iterator[Line]:
     named = f"run {short(run.run)}{_role(run)}"
-    yield line((named, "bold"), f" on {_place(run)}", *(() if run.state == "measuring" else ((f", {run.state}", ""),)))
+    model = f" with {run.model}" if run.model else ""
+    yield line(
+        (named, "bold"), f" on {_place(run)}{model}", *(() if run.state == "measuring" else ((f", {run.state}", ""),))
+    )
     most = max(1, len(run.cells))
     full = min(BAR, width - 4) * run.done // most
     eta = ""

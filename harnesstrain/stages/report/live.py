@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.flight import Flight, told
+from harnesstrain.core.records.llm import Endpoint
+from harnesstrain.core.records.run import Regime
 from harnesstrain.core.records.task import Panel
 from harnesstrain.stages.report.moment import (
     BROKEN_OFF,
@@ -51,17 +53,23 @@ class Feed(Protocol):
         """How many there are of a run."""
 
 
-class Panels(Protocol):
-    """Where a run's panel is found: `store.Store` is one."""
+class Named(Protocol):
+    """Where what a run names is found: `store.Store` is one."""
 
     def panel(self, digest: str, /) -> Panel:
+        """Raises NotFound."""
+
+    def regime(self, digest: str, /) -> Regime:
+        """Raises NotFound."""
+
+    def endpoint(self, fingerprint: str, /) -> Endpoint:
         """Raises NotFound."""
 
 
 class _Known:
     """What was read of one run so far."""
 
-    def __init__(self, feed: Feed, panels: Panels, id: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, feed: Feed, named: Named, id: str, record: Mapping[str, Any]) -> None:
         self._feed = feed
         self.id = id
         self.record = record
@@ -69,9 +77,13 @@ class _Known:
         self.attempts: list[Entry] = []
         self.newest: dict[tuple[str, int], Entry] = {}
         try:
-            self.tasks = tuple(task.name for task in panels.panel(record["panel"]).tasks)
+            self.tasks = tuple(task.name for task in named.panel(record["panel"]).tasks)
         except NotFound:
             self.tasks = ()
+        try:
+            self.model = named.endpoint(named.regime(record["regime"]).endpoint).model
+        except NotFound:
+            self.model = ""
         self.spans = feed.spans(id, record["panel"])
 
     def read(self) -> None:
@@ -91,9 +103,9 @@ class _Known:
 class Watch:
     """Looks on.  One thread uses it."""
 
-    def __init__(self, feed: Feed, panels: Panels) -> None:
+    def __init__(self, feed: Feed, named: Named) -> None:
         self._feed = feed
-        self._panels = panels
+        self._named = named
         self._records: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._completed: dict[str, int] = {}
         self._runs: dict[str, _Known] = {}
@@ -222,7 +234,7 @@ class Watch:
         entry = self._records["run"][id]
         known = self._runs.get(id)
         if known is None:
-            known = self._runs[id] = _Known(self._feed, self._panels, id, entry.record)
+            known = self._runs[id] = _Known(self._feed, self._named, id, entry.record)
         known.read()
         holder = next((one for one in news.holders if one.name.startswith(RUN) and id.startswith(one.name[4:])), None)
         alive = holder is not None and not holder.stale
@@ -237,6 +249,7 @@ class Watch:
             role=role,
             panel=one_line(entry.record["panel_name"]),
             split=entry.record["split"],
+            model=one_line(known.model),
             state=state,
             cells=cells,
             elapsed=holder.age if holder is not None and alive else None,

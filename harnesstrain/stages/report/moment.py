@@ -41,6 +41,8 @@ class RunNow(Record):
     """baseline or candidate of the open epoch, or empty."""
     panel: str
     split: str | None
+    model: str
+    """The model's name; empty when the store does not know it."""
     state: str
     """measuring, stale (its process is gone), complete, incomplete."""
     cells: tuple[CellNow, ...]
