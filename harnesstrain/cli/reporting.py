@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from harnesstrain.cli.styled import Line, Piece, clipped, line, padded, width_of
+from harnesstrain.cli.styled import Line, Piece, clipped, fitting, line, padded, width_of
 from harnesstrain.stages.report.plain import one_line, plain
 from harnesstrain.stages.report.sections import NONE
 from harnesstrain.stages.report.tables import Part, Table
@@ -108,10 +108,10 @@ def wrapped(text: str, width: int) -> list[str]:
     """One line of text as lines of at most `width` columns; a word that is longer is broken."""
     lines: list[str] = []
     for rough in textwrap.wrap(plain(text), max(1, width), break_on_hyphens=False, expand_tabs=False) or [""]:
-        while width_of(rough) > width:  # wide characters take two columns
-            cut = clipped(rough, width + 1).removesuffix("…") or rough[:1]
-            lines.append(cut)
-            rough = rough[len(cut) :]
+        while (fits := fitting(rough, width)) != rough:  # wide characters take two columns
+            fits = fits or rough[:1]
+            lines.append(fits)
+            rough = rough[len(fits) :]
         lines.append(rough)
     return lines
 

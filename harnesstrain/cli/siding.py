@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harnesstrain.cli.reporting import hanging
-from harnesstrain.cli.styled import Line, Piece, cut, line, text_of, width_of
+from harnesstrain.cli.styled import Line, Piece, cut, fitting, line, text_of, width_of
 from harnesstrain.stages.report.flips import FlipDiff, FlipSide, Parted
 from harnesstrain.stages.report.linediff import DiffRow, Mark, SideBySide
 from harnesstrain.stages.report.plain import plain
@@ -191,13 +191,10 @@ def _broken(found: Line, columns: int) -> list[Line]:
     room = columns
     for text, style in found:
         rest = text
-        while width_of(rest) > room:
-            head = rest[:room]
-            while width_of(head) > room:
-                head = head[:-1]
-            lines[-1].append(Piece(head, style))
+        while (fits := fitting(rest, room)) != rest:
+            lines[-1].append(Piece(fits, style))
             lines.append([Piece("    ")])
-            rest, room = rest[len(head) :], columns - 4
+            rest, room = rest[len(fits) :], columns - 4
         lines[-1].append(Piece(rest, style))
         room -= width_of(rest)
     return lines

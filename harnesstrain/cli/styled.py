@@ -84,13 +84,24 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else width(text)
 
 
+def fitting(text: str, columns: int) -> str:
+    """The longest beginning of a text that fits so many columns."""
+    if text.isascii():
+        return text[: max(0, columns)]
+    used = 0
+    for at, char in enumerate(text):
+        used += width(char)
+        if used > columns:
+            return text[:at]
+    return text
+
+
 def clipped(text: str, columns: int) -> str:
     """The text in at most so many columns; an ellipsis says that it is cut."""
-    if width_of(text) <= columns:
-        return text
-    while text and width_of(text) > columns - 1:
-        text = text[: max(0, columns - 1) if len(text) > columns else -1]
-    return text.rstrip() + "…" if columns > 0 else ""
+    fits = fitting(text, columns)
+    if fits == text or columns <= 0:
+        return fits
+    return fitting(text, columns - 1).rstrip() + "…"
 
 
 def cut(found: Line, columns: int) -> Line:
