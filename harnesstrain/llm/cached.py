@@ -17,6 +17,9 @@ from harnesstrain.llm.requests import conversation_head, exact, request_key
 COUNT = "count"
 """What the key of a token count begins with, and how its entry says that it is no reply."""
 
+Missed = Callable[[], None] | None
+Whole = Callable[[], LlmRequest] | None
+
 
 class CacheCount(Record):
     """What a cached model did so far."""
@@ -104,16 +107,19 @@ class CachedModel:
         *,
         head: str | None = None,
         sample: int | None = None,
-        missed: Callable[[], None] | None = None,
+        missed: Missed = None,
+        whole: Whole = None,
     ) -> Answer:
         """One reply and whether it cost a live call.  Its duration is the recorded one, also on a hit.
+
+        `whole` makes the request for a live call; `request` may then lack its messages, for which `head` stands.
 
         A request that waits for an identical one under way counts as served from the cache, and shares its failure.
         `missed` is called, quickly, just before a live call.
         """
         key = self.key(request, head=head, sample=sample)
         if self._cache is None or not (self._read or self._write):
-            return Answer(reply=self._call(request, missed), source=Source.LIVE, key=key)
+            return Answer(reply=self._call(request, missed, whole), source=Source.LIVE, key=key)
         while True:
             mine = _Call()
             with self._lock:
@@ -121,17 +127,17 @@ class CachedModel:
                 if leader is not mine:
                     leader.ended = leader.ended or threading.Event()
             if leader is mine:
-                return self._lead(key, request, mine, missed)
+                return self._lead(key, request, mine, missed, whole)
             reply = _shared(leader)
             if reply is not None:
                 with self._lock:
                     self._coalesced += 1
                 return Answer(reply=reply, source=Source.CACHE, key=key)
 
-    def _lead(self, key: str, request: LlmRequest, mine: _Call, missed: Callable[[], None] | None) -> Answer:
+    def _lead(self, key: str, request: LlmRequest, mine: _Call, missed: Missed, whole: Whole) -> Answer:
         """Answer `request` and everybody who waits for the same one."""
         try:
-            answer = self._look_or_call(key, request, missed)
+            answer = self._look_or_call(key, request, missed, whole)
             mine.reply = answer.reply
         except BaseException as error:
             mine.error = error
@@ -143,21 +149,22 @@ class CachedModel:
                 mine.ended.set()
         return answer
 
-    def _look_or_call(self, key: str, request: LlmRequest, missed: Callable[[], None] | None) -> Answer:
+    def _look_or_call(self, key: str, request: LlmRequest, missed: Missed, whole: Whole) -> Answer:
         if self._cache is not None and self._read:
             recorded = self._cache.get(key)
             if recorded is not None:
                 with self._lock:
                     self._hits += 1
                 return Answer(reply=recorded, source=Source.CACHE, key=key)
-        reply = self._call(request, missed)
+        reply = self._call(request, missed, whole)
         if self._cache is not None and self._write and reply.finish_reason != "abort":
             self._cache.put(key, reply)
         return Answer(reply=reply, source=Source.LIVE, key=key)
 
-    def _call(self, request: LlmRequest, missed: Callable[[], None] | None) -> Reply:
+    def _call(self, request: LlmRequest, missed: Missed, whole: Whole) -> Reply:
         if missed is not None:
             missed()
+        request = request if whole is None else whole()
         with self._lock:
             self._live += 1
         return self._model.complete(request)

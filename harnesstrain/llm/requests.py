@@ -11,12 +11,15 @@ costs only its new messages; `request_digest` computes the same value from a who
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from harnesstrain.core.digests import encoder
 from harnesstrain.core.errors import BadRequest
 from harnesstrain.core.records.llm import LlmRequest
+
+T = TypeVar("T")
 
 _encode = encoder()
 
@@ -48,34 +51,66 @@ def link(head: str, digest: str) -> str:
 class Conversation:
     """Messages with their digests.  Immutable: `extended` gives a longer one and leaves this one as it is.
 
-    Messages must not be changed after they were added.
+    A longer one holds what it adds and what it continues; the whole list is made when it is asked for.  A replay never
+    asks: touching every message at every step would cost more than the step.  Messages must not be changed after they
+    were added.
     """
 
-    __slots__ = ("digests", "head", "messages")
+    __slots__ = ("_before", "_digests", "_messages", "added", "added_digests", "head")
 
     def __init__(self, messages: Iterable[dict[str, Any]] = ()) -> None:
-        self.messages: tuple[dict[str, Any], ...] = tuple(messages)
+        self._add(None, START, tuple(messages))
+
+    def _add(self, before: Conversation | None, head: str, more: tuple[dict[str, Any], ...]) -> None:
+        self._before = before
+        self.added = more
+        """The messages that it has more than the one it continues."""
+        self.added_digests = tuple(message_digest(message) for message in more)
+        """One digest for each."""
+        for digest in self.added_digests:
+            head = link(head, digest)
+        self.head = head
+        """Rolling digest over all messages."""
+        self._messages = None if before is not None else more
+        self._digests = None if before is not None else self.added_digests
+
+    @property
+    def messages(self) -> tuple[dict[str, Any], ...]:
         """OpenAI chat messages, in order."""
-        self.digests: tuple[str, ...] = tuple(message_digest(message) for message in self.messages)
+        if self._messages is None:
+            self._messages = _joined(self, lambda one: one._messages, lambda one: one.added)
+        return self._messages
+
+    @property
+    def digests(self) -> tuple[str, ...]:
         """One digest per message."""
-        self.head: str = START
-        """Rolling digest over all of them."""
-        for digest in self.digests:
-            self.head = link(self.head, digest)
+        if self._digests is None:
+            self._digests = _joined(self, lambda one: one._digests, lambda one: one.added_digests)
+        return self._digests
 
     def extended(self, messages: Iterable[dict[str, Any]]) -> Conversation:
         """This conversation with `messages` after it.  Costs the new messages only."""
-        more = tuple(messages)
         longer = Conversation.__new__(Conversation)
-        digests = tuple(message_digest(message) for message in more)
-        head = self.head
-        for digest in digests:
-            head = link(head, digest)
-        longer.messages, longer.digests, longer.head = self.messages + more, self.digests + digests, head
+        longer._add(self, self.head, tuple(messages))
         return longer
 
     def __len__(self) -> int:
-        return len(self.messages)
+        return len(self.digests)
+
+
+def _joined(
+    last: Conversation,
+    whole: Callable[[Conversation], tuple[T, ...] | None],
+    added: Callable[[Conversation], tuple[T, ...]],
+) -> tuple[T, ...]:
+    """What the nearest one that has the whole has, and what was added since."""
+    parts: list[tuple[T, ...]] = []
+    one: Conversation | None = last
+    while one is not None:
+        known = whole(one)
+        parts.append(added(one) if known is None else known)
+        one = one._before if known is None else None
+    return tuple(itertools.chain.from_iterable(reversed(parts)))
 
 
 def conversation_head(messages: Sequence[Mapping[str, Any]]) -> str:

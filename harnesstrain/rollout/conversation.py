@@ -45,11 +45,9 @@ class Conversations:
     def say(self, prefix: str | None, messages: Sequence[dict[str, Any]]) -> Said:
         """`continued`, kept under a new handle."""
         conversation = self.continued(prefix, messages)
-        fresh = len(messages)
         with self._lock:
-            if fresh:
-                for key, message in zip(conversation.digests[-fresh:], conversation.messages[-fresh:], strict=True):
-                    self.kept.setdefault(key, message)
+            for key, message in zip(conversation.added_digests, conversation.added, strict=True):
+                self.kept.setdefault(key, message)
             handle = f"h{len(self._by_handle) + 1}"
             self._by_handle[handle] = conversation
         return Said(handle, conversation)

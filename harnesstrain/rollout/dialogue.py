@@ -6,6 +6,7 @@ a model call beside the conversation ends it: the failure is kept, the harness i
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -162,14 +163,17 @@ class Dialogue:
         if self._refused(process, call, self.meter.admit_call()):
             return
         said = exchange.keep(self.conversations, params)
-        request = exchange.request_for(params, said, sampling)
+        request = exchange.without_messages(params, sampling)
+        whole = functools.partial(exchange.request_for, params, said, sampling)
         tools = self.conversations.keep_tools(params.tools)
         index = self.recorder.reserve()
         model, head, sample = self._bench.model, said.conversation.head, self._cell.seed
 
         def work() -> None:
             try:
-                got = model.complete_with_source(request, head=head, sample=sample, missed=self._place.prepare)
+                got = model.complete_with_source(
+                    request, head=head, sample=sample, missed=self._place.prepare, whole=whole
+                )
             except exchange.TOLD as failure:
                 key = model.key(request, head=head, sample=sample)
                 self.recorder.add(exchange.failed_step(index, said, tools, failure, key))
@@ -179,7 +183,7 @@ class Dialogue:
             self.overflowed = False
             self._replays = got.source is Source.CACHE
             self.meter.charge(got.reply.duration, got.reply.usage)
-            self.recorder.add(exchange.answered_step(index, said, tools, got))
+            self.recorder.add_later(index, functools.partial(exchange.answered_step, index, said, tools, got))
             process.send(answer(call.id, complete_result(got.reply, said.handle)))
 
         self._overlap(process, work)

@@ -48,6 +48,11 @@ def sampling_for(regime: Regime, overrides: dict[str, Any], seed: int) -> Sampli
         raise OverrideRefused(msg) from error
 
 
+def without_messages(call: Complete, sampling: Sampling) -> LlmRequest:
+    """The request but for its messages, whose digest stands for them as long as nobody has to read them."""
+    return LlmRequest.trusted(messages=(), tools=call.tools, tool_choice=call.tool_choice, sampling=sampling)
+
+
 def request_for(call: Complete, said: Said, sampling: Sampling) -> LlmRequest:
     """The exact request.  Messages were validated by the protocol and are shared, not copied."""
     return LlmRequest.trusted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harnesstrain.core.digests import digest, roll
 from harnesstrain.core.records.rollout import Source, Step, StepKind
@@ -18,7 +18,7 @@ class Recorder:
     """Collects steps.  A step's index is reserved when its request arrives, and filled when it is answered."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, Step | Callable[[], Step]] = {}
         self._next = 0
         self._lock = threading.Lock()
         self._chain = CHAIN_START
@@ -47,6 +47,11 @@ class Recorder:
         with self._lock:
             self._steps[step.index] = step
 
+    def add_later(self, index: int, make: Callable[[], Step]) -> None:
+        """Record an answered step that is made when the steps are asked for: naming all its messages takes long."""
+        with self._lock:
+            self._steps[index] = make
+
     def extend_chain(self, action: str) -> str:
         """Roll an action's digest into the chain; returns the chain digest after it."""
         with self._lock:
@@ -63,7 +68,8 @@ class Recorder:
     def steps(self) -> tuple[Step, ...]:
         """All answered steps, by index."""
         with self._lock:
-            found = [self._steps[index] for index in sorted(self._steps)]
+            found = [step if isinstance(step, Step) else step() for _, step in sorted(self._steps.items())]
+            self._steps = {step.index: step for step in found}
             if not self._ran_at and not self._ran:
                 return tuple(found)
             return tuple(self._told(step, last=step is found[-1]) for step in found)

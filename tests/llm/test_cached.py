@@ -53,6 +53,25 @@ def test_the_second_time_is_a_hit_with_the_recorded_duration() -> None:
     assert CachedModel(scripted(), cache).complete_with_source(ask()).source is Source.CACHE
 
 
+def test_the_whole_request_is_made_for_a_live_call_only() -> None:
+    live = scripted()
+    model = CachedModel(live, Memory())
+    head = conversation_head(ask().messages)
+    made: list[LlmRequest] = []
+
+    def whole() -> LlmRequest:
+        made.append(ask())
+        return made[-1]
+
+    short = ask().model_copy(update={"messages": ()})
+    answers = [model.complete_with_source(short, head=head, whole=whole) for _ in range(3)]
+    assert [one.source for one in answers] == [Source.LIVE, Source.CACHE, Source.CACHE]
+    assert {one.key for one in answers} == {model.key(ask())}
+    assert len(made) == live.calls == 1
+    uncached = CachedModel(scripted(), None).complete_with_source(short, head=head, whole=whole)
+    assert (uncached.source, len(made)) == (Source.LIVE, 2)
+
+
 def test_a_given_head_finds_the_same_entry() -> None:
     model = CachedModel(scripted(), Memory())
     head = conversation_head(ask().messages)

@@ -33,6 +33,31 @@ def test_different_conversations_have_different_heads(one: list[dict[str, Any]],
     assert (conversation_head(one) == conversation_head(two)) == same
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=12), st.lists(st.booleans(), min_size=13, max_size=13)
+)
+def test_a_list_made_of_parts_is_whole(parts: list[list[int]], looked: list[bool]) -> None:
+    """Whether or not somebody asked for the whole list on the way."""
+    conversation, said = Conversation(), list[dict[str, Any]]()
+    for part, look in zip(parts, looked, strict=False):
+        more = [{"role": "user", "content": str(number)} for number in part]
+        shorter, conversation = conversation, conversation.extended(more)
+        assert conversation.added == tuple(more)
+        assert not look or shorter.messages == tuple(said)
+        said += more
+    assert conversation.messages == tuple(said) and len(conversation) == len(said)
+    assert conversation.digests == tuple(message_digest(one) for one in said)
+    assert conversation.head == conversation_head(said)
+
+
+def test_a_long_conversation_ends_without_a_word() -> None:
+    conversation = Conversation([USER])
+    for _ in range(50_000):
+        conversation = conversation.extended([USER])
+    assert len(conversation.messages) == len(conversation) == 50_001
+    del conversation
+
+
 def test_extending_digests_the_new_messages_only(monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = Conversation([USER] * 50)
     digested: list[Any] = []
