@@ -32,6 +32,11 @@ def run(page: Page) -> None:
     page.link("regime", page.take("regime"), page.about.get("model", ""))
     page.fact("salt", page.take("salt"))
     page.link("stopped early", page.take("early_stop_against"), "decided against this run")
+    imported = page.take("imported")
+    if imported:
+        model = f" with {imported['model']}" if imported["model"] else ""
+        agent = f"{imported['agent']} {imported['version']}"
+        page.fact("imported", f"job {imported['name']} of {imported['program']}, agent {agent}{model}")
     solved = sum(row["outcome"] == "solved" for row in rollouts)
     state = "complete" if page.about["complete"] else "not complete"
     page.fact("solved", f"{solved} of {len(rollouts)} measured cells; {state}")
@@ -54,7 +59,8 @@ def run(page: Page) -> None:
     page.table("rollouts", heads, rows, ("seed", "calls", "tokens"))
     if rollouts:
         page.then(f"ht show {short(page.id)}:{rollouts[0]['task']}", "one rollout, step by step")
-    page.then(f"ht certify {short(page.id)}", "what of it repeats itself")
+    if not imported:
+        page.then(f"ht certify {short(page.id)}", "what of it repeats itself")
 
 
 def rollout(page: Page) -> None:

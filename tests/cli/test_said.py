@@ -57,8 +57,8 @@ def test_a_harness_that_does_not_repeat_itself_is_the_one_explanation(project: M
     diff = made.ht("diff", f"{run}..{other}")
     assert [line.endswith(why) for line in diff.lines if line.startswith("two s1")] == [True]
     one = made.ht("diff", f"{run}..{other}", "--task", "two")
-    assert why in one.lines
-    assert "message 1 differs, of 1; it is the first" in one.lines
+    assert f"  {why}" in one.lines
+    assert "  Message 1 of the request differs." in one.lines
 
     env = made.ht("certify", "env", other)
     assert "1 exact, 2 ran no command; 1 chains re-executed now" in env.err
@@ -70,7 +70,7 @@ def test_what_was_left_out_and_what_came_from_caches_is_counted(project: Make) -
     assert "caches" not in made.ht("show", run).out
     again = made.ht("evaluate", "--fresh", "again")
     assert f"  1 of 3 solved · 3 of 3 served from caches · run {again.lines[0][:8]}" in again.err.splitlines()
-    assert made.ht("show", again.lines[0]).lines[-1] == "3 of 3 served from caches"
+    assert "3 of 3 served from caches" in made.ht("show", again.lines[0]).out
 
     made.git("checkout", "-qb", "worse")
     (made.root / "agent" / "broken").mkdir()
