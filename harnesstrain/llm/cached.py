@@ -65,19 +65,28 @@ class CachedModel:
         """What the wrapped model is."""
         return self._model.endpoint()
 
-    def count_tokens(self, messages: Sequence[Mapping[str, Any]], *, head: str | None = None) -> int:
+    def count_tokens(
+        self,
+        messages: Sequence[Mapping[str, Any]] | Callable[[], Sequence[Mapping[str, Any]]],
+        *,
+        head: str | None = None,
+    ) -> int:
         """Prompt tokens, as the wrapped model counts them.  `head`: rolling digest of the messages, where it is known.
 
+        With a digest the messages may be given as what lists them: nobody reads them where the count is known.
         A count is kept as replies are, under a key of its own, so that a replay counts nothing again.
         """
         if self._cache is None:
-            return self._model.count_tokens(messages)
+            return self._model.count_tokens(messages() if callable(messages) else messages)
+        if head is None:
+            messages = messages() if callable(messages) else messages
+            head = conversation_head(messages)
         fingerprint, _ = self._identified()
-        key = exact([COUNT, fingerprint, conversation_head(messages) if head is None else head])
+        key = exact([COUNT, fingerprint, head])
         recorded = self._cache.get(key) if self._read else None
         if recorded is not None:
             return recorded.usage.prompt
-        count = self._model.count_tokens(messages)
+        count = self._model.count_tokens(messages() if callable(messages) else messages)
         if self._write:
             self._cache.put(key, Reply(finish_reason=COUNT, usage=Usage(prompt=count)))
         return count

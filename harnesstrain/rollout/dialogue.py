@@ -263,7 +263,7 @@ class Dialogue:
             return self._bench.model.count_tokens([{"role": "user", "content": params.text}])
         assert params.messages is not None
         conversation = self.conversations.continued(params.messages.prefix, params.messages.append)
-        return self._bench.model.count_tokens(conversation.messages, head=conversation.head)
+        return self._bench.model.count_tokens(lambda: conversation.messages, head=conversation.head)
 
     def _view(self) -> TaskView:
         regime = self._bench.regime

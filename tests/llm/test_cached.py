@@ -252,6 +252,22 @@ def test_a_conversation_is_counted_once(known: bool) -> None:
     assert live.counted == 2
 
 
+def test_messages_are_listed_only_to_be_counted() -> None:
+    live = Counting([{"reply": "hi"}])
+    model, head = CachedModel(live, Memory()), conversation_head(ask("count me").messages)
+    listed: list[int] = []
+
+    def messages() -> Any:
+        listed.append(1)
+        return ask("count me").messages
+
+    counts = [model.count_tokens(messages, head=head) for _ in range(3)]
+    assert counts == [live.count_tokens(messages())] * 3
+    assert len(listed) == 2
+    assert model.count_tokens(messages) == counts[0]
+    assert CachedModel(live, None).count_tokens(messages, head=head) == counts[0]
+
+
 def test_a_count_is_no_reply_and_a_reply_no_count() -> None:
     live, memory = Counting([{"reply": "hi"}]), Memory()
     model = CachedModel(live, memory)
