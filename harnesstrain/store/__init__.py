@@ -11,6 +11,7 @@ schema.py    the tables, and the schema revision this code speaks
 kinds.py     which record goes into which table, and what its id determines
 payloads.py  records as canonical JSON and back
 records.py   append-only rows, read and written
+known.py      records of one kind, read on from where this process was
 runs.py      rollouts of a run: the hash chain, completion, summaries
 rows.py      a trace as rows and back
 traces.py    trace files: one per rollout, then one per run
