@@ -500,3 +500,45 @@ def test_tables_align_wide_characters_and_escape_pipes() -> None:
     assert table.text("") == ["name   n", "日本   1", "a|b   20"]
     assert table.markdown()[1:] == ["| --- | ---: |", "| 日本 | 1 |", "| a\\|b | 20 |"]
     assert escaped("<b>@you &c") == "\\<b\\>&#64;you &amp;c"
+
+
+def test_flips_that_were_measured_after_an_early_verdict_are_told_too(store: Store) -> None:
+    history = History(store)
+    base = history.run(A, {"t1": FAILED, "t2": FAILED, "t3": FAILED})
+    run = base.model_copy(
+        update={
+            "id": Run.identify(B, base.panel, base.regime, base.seeds),
+            "commit": B,
+            "early_stop_against": base.id,
+        }
+    )
+    store.put_run(run)
+    store.commit_rollout(history.rollout(run, "t1", SOLVED), None)
+    tasks = [task.name for task in store.panel(base.panel).tasks]
+    early = StrictPareto().judge(
+        compare(base, run, store.rollouts(base.id), store.rollouts(run.id), store.certificates(), tasks=tasks)
+    )
+    store.put_verdict(early)
+    assert (early.selected, early.not_needed) == (True, 2)
+    candidate = history.candidate(A, B, "tolerate a fence")
+    promotion = history.promote(early)
+    store.put_epoch(
+        Epoch(
+            number=1,
+            base=A,
+            base_run=base.id,
+            candidate=candidate.id,
+            cand_run=run.id,
+            verdict=early.id,
+            promotion=promotion.id,
+            state="promoted",
+        )
+    )
+    assert build(store).epochs[0].later == ()
+    store.commit_rollout(history.rollout(run, "t2", SOLVED), None)
+    store.commit_rollout(history.rollout(run, "t3", FAILED), None)
+    store.put_run(run.model_copy(update={"early_stop_against": None}))
+    row = build(store).epochs[0]
+    assert [flip.task for flip in row.flips] == ["t1"]
+    assert [flip.task for flip in row.later] == ["t2"]
+    assert "e1 “tolerate a fence”: gained t1, t2." in to_text(build(store))

@@ -26,6 +26,7 @@ linediff.py   two texts side by side, equal stretches folded
 steplines.py  what a step says or does, whole or in one line
 flip_parts.py a flip in a few lines
 traces.py     a whole rollout, as data for a page
+promoted.py   what promoted changes did, and where they acted
 levers.py     secondary measurements as people read them
 overview_parts.py, cost_parts.py  parts of sections.py: the report in short, the matrix; spending, noise, the diff
 sections.py   a Report as titled parts in reading order

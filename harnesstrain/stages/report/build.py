@@ -25,11 +25,10 @@ from harnesstrain.stages.report.models import model_matrix
 from harnesstrain.stages.report.noise import noise
 from harnesstrain.stages.report.pairing import explained, pair, regime_of, tasks_of
 from harnesstrain.stages.report.plain import cleaned
+from harnesstrain.stages.report.promoted import completed, helped
 from harnesstrain.stages.report.records import (
     Certification,
-    EpochRow,
     Header,
-    Helped,
     MemoShown,
     ModelShown,
     Report,
@@ -42,8 +41,6 @@ from harnesstrain.stages.report.spending import spending
 Patch = Callable[[str, str], str | None]
 """Two commits → the unified diff between them; None: it cannot be had."""
 
-HELPED, HELPED_FLIPS = 12, 4
-"""Promoted changes whose steps are shown, and flips of each."""
 NAMED = 5
 """Tasks named in a warning."""
 
@@ -80,7 +77,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
     every_before = list(records.rollouts(chosen.base.id))
     every_after = list(records.rollouts(chosen.cand.id)) if chosen.cand else []
     before, after = latest_attempts(every_before), latest_attempts(every_after)
-    rows = epoch_rows(records)
+    rows = completed(records, epoch_rows(records), certificates)
     certified = _certification(chosen.base, before, certificates)
     report = Report(
         header=_header(records, chosen, regime),
@@ -92,7 +89,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
         unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
         flips=_flips(records, chosen, comparison),
-        helped=_helped(records, chosen, rows),
+        helped=helped(records, rows, certificates, compared=chosen.verdict.id if chosen.verdict else None),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
         models=model_matrix(records, chosen.base, certificates),
@@ -212,19 +209,6 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
         compared=source.base.cells,
         not_needed=sum(one.reason == NOT_NEEDED for one in (verdict.excluded if verdict else comparison.absent)),
     )
-
-
-def _helped(records: Records, chosen: _Chosen, rows: Sequence[EpochRow]) -> tuple[Helped, ...]:
-    """Where promoted changes acted: of the newest HELPED of them, the first flips of each."""
-    compared = chosen.verdict.id if chosen.verdict else None
-    promoted = [row for row in rows if row.state == "promoted" and row.flips and row.verdict not in (None, compared)]
-    found = []
-    for row in promoted[-HELPED:]:
-        verdict = records.verdict(row.verdict or "")
-        base, cand = records.run(verdict.base_run), records.run(verdict.cand_run)
-        flips = flip_diffs(records, base, cand, verdict, most=HELPED_FLIPS)
-        found.append(Helped(epoch=row.number, hypothesis=row.hypothesis, flips=flips))
-    return tuple(found)
 
 
 def _flips(records: Records, chosen: _Chosen, comparison: Comparison | None) -> FlipDiffs:

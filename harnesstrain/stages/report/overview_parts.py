@@ -53,7 +53,7 @@ def what_helped(report: Report) -> Part:
         )
         for row in report.epochs
         if row.state == "promoted"
-        for flip in row.flips
+        for flip in row.every
     )
     heads = ("epoch", "flip", "task", "outcome", "attribution", "evidence")
     return Part(title="What helped, step by step", table=Table(heads=heads, rows=rows) if rows else None)

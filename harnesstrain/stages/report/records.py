@@ -87,8 +87,15 @@ class EpochRow(Record):
     lost: tuple[str, ...] = ()
     flips: tuple[Flip, ...] = ()
     """Gained, then lost, each with what it rests on."""
+    later: tuple[Flip, ...] = ()
+    """Of a promoted change: the flips of cells that its verdict did not need, and that were measured since."""
     verdict: str | None = None
     reason: str = ""
+
+    @property
+    def every(self) -> tuple[Flip, ...]:
+        """All flips, gained before lost."""
+        return tuple(sorted((*self.flips, *self.later), key=lambda flip: not flip.gained))
 
 
 class VerdictShown(Record):

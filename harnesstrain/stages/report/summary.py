@@ -9,6 +9,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.judge.attribution import ATTRIBUTED
 from harnesstrain.stages.report.history import ceiling, curve
+from harnesstrain.stages.report.promoted import gained, lost
 from harnesstrain.stages.report.records import EpochRow, Report
 
 YES, NO, PARTLY = "yes", "no", "partly"
@@ -39,7 +40,7 @@ class Summary(Record):
 
 def summary(report: Report) -> Summary:
     """The report in short."""
-    helped = [row for row in report.epochs if row.state == "promoted" and row.gained]
+    helped = [row for row in report.epochs if row.state == "promoted" and gained(row)]
     return Summary(
         happened=tuple(_happened(report)),
         helped=tuple(_helped(row) for row in helped),
@@ -56,7 +57,7 @@ def _happened(report: Report) -> Iterator[str]:
         points, top = curve(epochs), ceiling(epochs)
         if points:
             yield f"The baseline went from {points[0]} to {points[-1]} of {top} solved on {_panel(report)}."
-        if not any(row.state == "promoted" and row.gained for row in epochs):
+        if not any(row.state == "promoted" and gained(row) for row in epochs):
             yield "No change was promoted that solves a further task."
     for one in report.moved:
         yield (
@@ -85,8 +86,8 @@ def _epoch_of(report: Report) -> EpochRow | None:
 
 
 def _helped(row: EpochRow) -> str:
-    lost = f", lost {', '.join(row.lost)}" if row.lost else ""
-    return f"e{row.number} “{row.hypothesis}”: gained {', '.join(row.gained)}{lost}"
+    worse = f", lost {', '.join(lost(row))}" if lost(row) else ""
+    return f"e{row.number} “{row.hypothesis}”: gained {', '.join(gained(row))}{worse}"
 
 
 def checks(report: Report) -> tuple[Check, ...]:

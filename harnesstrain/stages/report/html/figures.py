@@ -81,11 +81,12 @@ def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, w
     import altair as alt
 
     last = max(one["epoch"] for one in [*line, *points])
+    numbered = max(one["epoch"] for one in points)
     x = alt.X(
         "epoch:Q",
         title="epoch",
         scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
-        axis=alt.Axis(values=_ticks(last, 15 if width == WIDE else 6), format="d", grid=False),
+        axis=alt.Axis(values=_ticks(numbered, 15 if width == WIDE else 6), format="d", grid=False),
     )
     y = alt.Y("solved:Q", title="solved", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickMinStep=1, format="d"))
     known = [state for state in STATES if any(one["state"] == state for one in points)]

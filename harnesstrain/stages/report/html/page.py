@@ -16,6 +16,7 @@ from harnesstrain.stages.report.history import MARKS, ceiling
 from harnesstrain.stages.report.html import cells
 from harnesstrain.stages.report.matrix import GLYPHS, MEANING
 from harnesstrain.stages.report.plain import plain
+from harnesstrain.stages.report.promoted import gained, lost
 from harnesstrain.stages.report.records import Report
 from harnesstrain.stages.report.sections import parts
 from harnesstrain.stages.report.summary import checks, summary
@@ -76,6 +77,8 @@ def _facts(report: Report) -> dict[str, Any]:
         "checks": checks(report),
         "curve": _figure(curve),
         "bells": _figure(bells),
+        "gained": gained,
+        "lost": lost,
         "shapes": shapes(report.epochs),
         "levers": levers.levers(report.spending.base, report.spending.cand) if report.spending else (),
         "task_levers": levers.TASK_LEVERS,
