@@ -41,12 +41,12 @@ def elsewhere(records: Records, base: Run) -> tuple[Measured, ...]:
 
 
 def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> tuple[Moved, ...]:
-    """The lineage's first and newest version, compared wherever both were measured outside `base`'s split."""
+    """The lineage's first and newest version, compared on every split where both were measured."""
     promoted = [promotion for promotion in records.promotions() if promotion.state == "done"]
     if not promoted:
         return ()
     first, last = promoted[0].old, promoted[-1].new
-    runs = [one for one in records.runs() if one.regime == base.regime and one.split not in (None, base.split)]
+    runs = [one for one in records.runs() if one.regime == base.regime and one.split is not None]
     ends = {(one.split, one.panel, one.seeds, one.commit): one for one in runs if records.is_complete(one.id)}
     found = []
     for (split, panel, seeds, commit), before in ends.items():

@@ -25,7 +25,7 @@ from harnesstrain.stages.report.models import model_matrix
 from harnesstrain.stages.report.noise import noise
 from harnesstrain.stages.report.pairing import explained, pair, regime_of, tasks_of
 from harnesstrain.stages.report.plain import cleaned
-from harnesstrain.stages.report.promoted import completed, helped
+from harnesstrain.stages.report.promoted import completed, grown, helped
 from harnesstrain.stages.report.records import (
     Certification,
     Header,
@@ -94,7 +94,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         holdout=elsewhere(records, chosen.base),
         models=model_matrix(records, chosen.base, certificates),
         moved=moved(records, chosen.base, certificates),
-        lineage=lineage(records),
+        lineage=grown(lineage(records), rows),
         memo=_memo(records),
         matrix=matrix(records, chosen.base, certificates),
         spending=spending(before, comparison),

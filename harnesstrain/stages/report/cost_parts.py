@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from harnesstrain.core.ids import short
 from harnesstrain.stages.report.changes import Changes
-from harnesstrain.stages.report.levers import LEVERS, change, number, percent, useful, words
+from harnesstrain.stages.report.levers import change, levers, number, percent, words
 from harnesstrain.stages.report.noise import Cached, Noise, Served
 from harnesstrain.stages.report.regimes import Regimes
 from harnesstrain.stages.report.spending import Spending
@@ -21,17 +21,13 @@ def levers_part(spending: Spending | None) -> Part:
     """Sums, and what each solve takes."""
     if spending is None:
         return Part(title="Levers")
-    base, cand = spending.base, spending.cand
-    heads = ("lever", "baseline") if cand is None else ("lever", "baseline", "candidate", "change")
-    rows = [_lever(name, read(base), read(cand) if cand else None, both=cand is not None) for name, read, _ in LEVERS]
-    shares = useful(base, cand)
-    rows.insert(4, (shares.name, shares.base, *(() if cand is None else (shares.cand, shares.change))))
-    table = Table(heads=heads, rows=tuple(rows), right=heads[1:])
-    return Part(title="Levers", sentences=(f"Over {base.cells} cells a side.",), table=table)
-
-
-def _lever(name: str, before: float | None, after: float | None, *, both: bool) -> tuple[str, ...]:
-    return (name, number(before), *((number(after), change(before, after)) if both else ()))
+    both = spending.cand is not None
+    heads = ("lever", "baseline", "candidate", "change") if both else ("lever", "baseline")
+    rows = tuple((one.name, one.base, *((one.cand, one.change) if both else ())) for one in levers(spending))
+    lines = [f"Over {spending.base.cells} cells{' a side' if both else ''}."]
+    if both:
+        lines.append("Tokens: more in {} cells, fewer in {}.".format(*spending.moved))
+    return Part(title="Levers", sentences=tuple(lines), table=Table(heads=heads, rows=rows, right=heads[1:]))
 
 
 def tasks_part(spending: Spending | None) -> Part:

@@ -207,15 +207,16 @@ def _differing(divergence: Divergence, before: Trace, after: Trace) -> tuple[str
     if base.action is not None and base.action == cand.action:
         what = "The same action gave another output"
         return f"{what}: {one_line(command_text(cand), 80)}.", side_by_side(output_text(base), output_text(cand))
+    since = "After the same exchanges" if divergence.step else "From the start"
     texts = side_by_side(_deed(base, before), _deed(cand, after))
     if StepKind.SUBMIT in (base.kind, cand.kind):
         first, other = ("baseline", "candidate") if base.kind is StepKind.SUBMIT else ("candidate", "baseline")
         return f"The {first} submitted here; the {other} went on.", texts
     if base.kind is cand.kind:
         texts = side_by_side(action_text(base), action_text(cand))
-        return f"After the same exchanges {_OTHER.get(base.kind, 'something else was done')}.", texts
+        return f"{since} {_OTHER.get(base.kind, 'something else was done')}.", texts
     did = [_DID.get(step.kind, "did something else") for step in (base, cand)]
-    return f"After the same exchanges the baseline {did[0]}; the candidate {did[1]}.", texts
+    return f"{since} the baseline {did[0]}; the candidate {did[1]}.", texts
 
 
 def _request(message: int | None, base: Step, before: Trace, cand: Step, after: Trace) -> tuple[str, SideBySide | None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Levers
-from harnesstrain.stages.report.spending import Spent
+from harnesstrain.stages.report.spending import Spending, Spent
 
 NONE = "–"
 """Shown where there is no value."""
@@ -57,9 +57,9 @@ def words(name: str) -> str:
 _Read = Callable[[Spent], float | None]
 LEVERS: tuple[tuple[str, _Read, int], ...] = (
     ("solved", lambda one: one.solved, 1),
-    ("tokens for each solve", lambda one: one.tokens_per_solve, -1),
-    ("calls for each solve", lambda one: one.calls_per_solve, -1),
-    ("recorded seconds for each solve", lambda one: one.seconds_per_solve, -1),
+    ("tokens for each solve, failures included", lambda one: one.tokens_per_solve, -1),
+    ("calls for each solve, failures included", lambda one: one.calls_per_solve, -1),
+    ("recorded seconds for each solve, failures included", lambda one: one.seconds_per_solve, -1),
     ("prompt tokens", lambda one: one.usage.prompt, -1),
     ("of them cached by the server", lambda one: one.usage.cached, 0),
     ("completion tokens", lambda one: one.usage.completion, -1),
@@ -72,11 +72,20 @@ LEVERS: tuple[tuple[str, _Read, int], ...] = (
 """Name, reader, and whether more is better (1), less (-1) or neither (0)."""
 
 
-def levers(base: Spent, cand: Spent | None) -> tuple[Lever, ...]:
-    """Sums and means of both sides, and the share of tokens that went into solves."""
+def levers(spending: Spending) -> tuple[Lever, ...]:
+    """Sums and means of both sides, the share of tokens that went into solves, and the cost where both solve."""
+    base, cand = spending.base, spending.cand
     made = [_lever(name, read(base), read(cand) if cand else None, best) for name, read, best in LEVERS]
-    made.insert(4, useful(base, cand))
+    made[4:4] = [useful(base, cand), *([_shared(spending)] if spending.solved_by_both else [])]
     return tuple(made)
+
+
+def _shared(spending: Spending) -> Lever:
+    """The cost of a task that both sides solve: what a criterion looks at when solves tie."""
+    both = spending.solved_by_both
+    before = sum(one.base.usage.total for one in both) / len(both)
+    after = sum(one.cand.usage.total for one in both if one.cand is not None) / len(both)
+    return _lever(f"tokens for a task that both solve ({len(both)})", before, after, -1)
 
 
 def useful(base: Spent, cand: Spent | None) -> Lever:

@@ -24,7 +24,7 @@ MEANING = {
     FORKED: "not reproducible: left out of verdicts",
     ABSENT: "not measured",
 }
-BASELINE = "base"
+BASELINE = "first"
 """Name of the column of the first baseline."""
 
 Cells = dict[str, list[Rollout]]
@@ -47,7 +47,7 @@ class Column(Record):
     """One measured version."""
 
     name: str
-    """`base`, or `e7`."""
+    """`first`, or `e7`."""
     state: str = ""
     """Of the epoch; empty for the first baseline."""
     commit: str

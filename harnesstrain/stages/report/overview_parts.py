@@ -20,8 +20,8 @@ def in_short(report: Report) -> Part:
 
 def belief(report: Report) -> Part:
     """The questions that decide whether to believe it."""
-    rows = tuple((one.question, SIGNS[one.answer], one.told) for one in checks(report))
-    return Part(title="May I believe it", table=Table(heads=("question", "answer", "because"), rows=rows))
+    rows = tuple((one.about, one.question, SIGNS[one.answer], one.told) for one in checks(report))
+    return Part(title="May I believe it", table=Table(heads=("about", "question", "answer", "because"), rows=rows))
 
 
 def task_by_epoch(matrix: Matrix) -> Part:
@@ -31,8 +31,8 @@ def task_by_epoch(matrix: Matrix) -> Part:
         return Part(title=title)
     known = ", ".join(f"{glyph} {MEANING[state]}" for state, glyph in GLYPHS.items() if state != ABSENT)
     lines = (
-        f"{len(matrix.rows)} tasks; those that move most first. {matrix.always} solved by every version, "
-        f"{matrix.never} by none.",
+        f"{len(matrix.rows)} tasks; those that move most first. {matrix.always} solved by every version that "
+        f"was measured on them, {matrix.never} by none.",
         f"{known}; + gained, - lost against the baseline of that epoch.",
     )
     heads = ("task", *(column.name for column in matrix.columns))
@@ -41,7 +41,7 @@ def task_by_epoch(matrix: Matrix) -> Part:
 
 
 def what_helped(report: Report) -> Part:
-    """Every flip of every promoted change, and where the change acted."""
+    """Every flip of every change, and where the change acted."""
     rows = tuple(
         (
             f"e{row.number}",
@@ -52,11 +52,10 @@ def what_helped(report: Report) -> Part:
             flip.evidence or NONE,
         )
         for row in report.epochs
-        if row.state == "promoted"
         for flip in row.every
     )
     heads = ("epoch", "flip", "task", "outcome", "attribution", "evidence")
-    return Part(title="What helped, step by step", table=Table(heads=heads, rows=rows) if rows else None)
+    return Part(title="Where each change acted", table=Table(heads=heads, rows=rows) if rows else None)
 
 
 def _glyph(state: str, moved: str) -> str:

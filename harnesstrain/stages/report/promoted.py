@@ -14,11 +14,11 @@ from harnesstrain.judge import Comparison
 from harnesstrain.stages.report.flipdiffs import flip_diffs
 from harnesstrain.stages.report.history import flipped
 from harnesstrain.stages.report.pairing import explained, pair
-from harnesstrain.stages.report.records import EpochRow, Helped
+from harnesstrain.stages.report.records import Ancestor, EpochRow, Helped
 from harnesstrain.stages.report.source import Records
 
 SHOWN, FLIPS = 12, 4
-"""Promoted changes whose steps are shown, and flips of each."""
+"""Changes whose steps are shown, and flips of each."""
 
 
 def completed(records: Records, rows: Sequence[EpochRow], certificates: Sequence[Certificate]) -> tuple[EpochRow, ...]:
@@ -52,19 +52,30 @@ def _again(records: Records, verdict: Verdict, certificates: Sequence[Certificat
 def helped(
     records: Records, rows: Sequence[EpochRow], certificates: Sequence[Certificate], *, compared: str | None
 ) -> tuple[Helped, ...]:
-    """Where promoted changes acted: of the newest SHOWN of them, the first FLIPS.
+    """Where changes acted that flipped something: of the newest SHOWN of them, the first FLIPS.
 
     `compared`: id of the verdict whose flips the report shows anyway.
     """
-    promoted = [row for row in rows if row.state == "promoted" and row.every and row.verdict not in (None, compared)]
+    acted = [row for row in rows if row.every and row.verdict not in (None, compared)]
     found = []
-    for row in promoted[-SHOWN:]:
+    for row in acted[-SHOWN:]:
         verdict = records.verdict(row.verdict or "")
         judged = _again(records, verdict, certificates) if row.later else None
         base, cand = records.run(verdict.base_run), records.run(verdict.cand_run)
         flips = flip_diffs(records, base, cand, judged or verdict, most=FLIPS)
-        found.append(Helped(epoch=row.number, hypothesis=row.hypothesis, flips=flips))
+        found.append(Helped(epoch=row.number, state=row.state, hypothesis=row.hypothesis, flips=flips))
     return tuple(found)
+
+
+def grown(line: Sequence[Ancestor], rows: Sequence[EpochRow]) -> tuple[Ancestor, ...]:
+    """The lineage, with the flips that were measured after each verdict."""
+    known = {row.number: row for row in rows}
+    return tuple(
+        one.model_copy(update={"gained": gained(known[one.epoch]), "lost": lost(known[one.epoch])})
+        if one.epoch in known
+        else one
+        for one in line
+    )
 
 
 def gained(row: EpochRow) -> tuple[str, ...]:

@@ -159,9 +159,11 @@ class Ancestor(Record):
 
 
 class Helped(Record):
-    """A promoted change that flipped something, and where it acted."""
+    """A change that flipped something, and where it acted."""
 
     epoch: int
+    state: str
+    """Of the epoch."""
     hypothesis: str
     flips: FlipDiffs
 
@@ -188,7 +190,7 @@ class Report(Record):
     unmeasurable: tuple[Excluded, ...] = ()
     flips: FlipDiffs = FlipDiffs()
     helped: tuple[Helped, ...] = ()
-    """The newest promoted changes that flipped something, newest last; the compared one is in `flips`."""
+    """The newest changes that flipped something, newest last; the compared one is in `flips`."""
     """Where each flipped cell parts."""
     transitions: tuple[Transition, ...] = ()
     holdout: tuple[Measured, ...] = ()

@@ -103,6 +103,17 @@ class Spending(Record):
     conversions: tuple[Conversion, ...] = ()
     """Ways to fail, the most frequent first."""
 
+    @property
+    def solved_by_both(self) -> tuple[TaskLevers, ...]:
+        """The cells that both sides solve: there a difference in cost is not one in what is solved."""
+        return tuple(one for one in self.tasks if one.base.solved and one.cand is not None and one.cand.solved)
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """Cells that took more tokens than before, and cells that took fewer."""
+        both = [(one.base.usage.total, one.cand.usage.total) for one in self.tasks if one.cand is not None]
+        return sum(new > old for old, new in both), sum(new < old for old, new in both)
+
 
 def spending(rollouts: Sequence[Rollout], comparison: Comparison | None) -> Spending:
     """What was spent.  `rollouts`: the baseline's newest attempts, for a report without a candidate."""

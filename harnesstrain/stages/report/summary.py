@@ -14,6 +14,9 @@ from harnesstrain.stages.report.records import EpochRow, Report
 
 YES, NO, PARTLY = "yes", "no", "partly"
 """Answers: it speaks for the verdict, against it, or for a part of it."""
+NAMED = 6
+"""Tasks named in a sentence."""
+THIS, LOOP = "the compared change", "the whole loop"
 STATES = ("promoted", "selected", "rejected", "unmeasurable", "skipped", "failed", "abandoned", "started")
 """Of epochs, in the order in which they are counted out."""
 
@@ -21,6 +24,8 @@ STATES = ("promoted", "selected", "rejected", "unmeasurable", "skipped", "failed
 class Check(Record):
     """One question and what the records say to it."""
 
+    about: str
+    """THIS or LOOP."""
     question: str
     answer: str
     """YES, NO or PARTLY."""
@@ -60,9 +65,11 @@ def _happened(report: Report) -> Iterator[str]:
         if not any(row.state == "promoted" and gained(row) for row in epochs):
             yield "No change was promoted that solves a further task."
     for one in report.moved:
+        chosen = "by which the loop chose" if one.split == report.header.split else "which no epoch was judged by"
+        named = f" ({', '.join(one.gained[:NAMED])})" if one.gained and one.split != report.header.split else ""
         yield (
-            f"On {one.split}, which no epoch was judged by: +{len(one.gained)} −{len(one.lost)} of "
-            f"{_counted(one.compared, 'compared cell')} from the first version to the newest."
+            f"From the first version to the newest on {one.split}, {chosen}: +{len(one.gained)} −{len(one.lost)} of "
+            f"{_counted(one.compared, 'compared cell')}{named}, p = {one.p_value:.3g}."
         )
 
 
@@ -98,7 +105,7 @@ def checks(report: Report) -> tuple[Check, ...]:
 def _checks(report: Report) -> Iterator[Check]:
     model = report.header.model
     if model is not None:
-        told = "Its replies repeat: a difference is not its mood." if model.deterministic else "A flip may be chance."
+        told = "The same request gets the same reply." if model.deterministic else "A flip may be chance."
         yield _check("Does the model repeat itself?", model.deterministic, told)
     shown = report.certification
     idle = len(shown.results.get(Certified.NO_CHAIN, ()))
@@ -108,7 +115,7 @@ def _checks(report: Report) -> Iterator[Check]:
         answer = YES if shown.certified == shown.cells else PARTLY if certified else NO
         told = f"{certified} of {shown.cells} baseline cells gave the same outputs when they were executed again"
         left = f"; {forked} did not, and no verdict counts them" if forked else ""
-        yield Check(question="Do the environments repeat themselves?", answer=answer, told=f"{told}{left}.")
+        yield Check(about=THIS, question="Do the environments repeat themselves?", answer=answer, told=f"{told}{left}.")
     if report.verdict is not None:
         yield from _of_verdict(report)
     loose = [warning for warning in report.warnings if "isolated" in warning]
@@ -126,35 +133,39 @@ def _of_verdict(report: Report) -> Iterator[Check]:
         traced = sum(flip.attribution == ATTRIBUTED for flip in flips)
         answer = YES if traced == len(flips) else PARTLY if traced else NO
         told = f"In {traced} of {_counted(len(flips), 'flip')} changed code ran before the two sides parted."
-        yield Check(question="Is the change what moved the outcomes?", answer=answer, told=told)
+        yield Check(about=THIS, question="Is the change what moved the outcomes?", answer=answer, told=told)
     told = f"Exact one-sided McNemar p = {shown.p_value:.3g} over {_counted(shown.compared, 'compared cell')}"
     if shown.detectable:
         told += f"; this panel needs {_counted(shown.detectable, 'clean gain')} for p ≤ 0.05"
     else:
         told += "; too few cells are left to gain for p ≤ 0.05"
-    enough = shown.p_value <= 0.05
-    yield Check(question="Is the gain statistically significant?", answer=YES if enough else NO, told=told + ".")
+    answer = YES if shown.p_value <= 0.05 else NO
+    yield Check(about=THIS, question="Is the gain statistically significant?", answer=answer, told=f"{told}.")
     missing = len(report.unmeasurable)
-    told = f"{_counted(missing, 'cell')} failed by the infrastructure." if missing else "No cell is unknown."
-    yield Check(question="Was everything measured?", answer=PARTLY if missing else YES, told=told)
+    told = f"{_counted(missing, 'cell')} failed by the infrastructure." if missing else "No cell failed."
+    if shown.not_needed:
+        told += f" {_counted(shown.not_needed, 'cell')} could not change the verdict, and was left out."
+    answer = PARTLY if missing or shown.not_needed else YES
+    yield Check(about=THIS, question="Was everything measured?", answer=answer, told=told)
 
 
 def _holdout(report: Report) -> Check:
     question = "Was it shown on tasks that the loop never saw?"
-    if report.moved:
-        one = report.moved[-1]
+    others = [one for one in report.moved if one.split != report.header.split]
+    if others:
+        one = others[-1]
         told = (
             f"{one.split}, first version against newest: +{len(one.gained)} −{len(one.lost)} of {one.compared}, "
             f"p = {one.p_value:.3g}."
         )
         better = len(one.gained) > len(one.lost)
-        return Check(question=question, answer=YES if better and one.p_value <= 0.05 else PARTLY, told=told)
+        return Check(about=LOOP, question=question, answer=YES if better and one.p_value <= 0.05 else PARTLY, told=told)
     told = "Measured, but not first version against newest." if report.holdout else "No other split was measured."
-    return Check(question=question, answer=NO, told=told)
+    return Check(about=LOOP, question=question, answer=NO, told=told)
 
 
 def _check(question: str, yes: bool, told: str) -> Check:
-    return Check(question=question, answer=YES if yes else NO, told=told)
+    return Check(about=THIS, question=question, answer=YES if yes else NO, told=told)
 
 
 def _panel(report: Report) -> str:

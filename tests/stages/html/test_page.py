@@ -53,7 +53,7 @@ def test_everything_is_on_the_page_in_reading_order_and_every_tag_is_closed(hist
         "May I believe it",
         "Epochs",
         "Task by epoch",
-        "What helped, step by step",
+        "Where each change acted",
         "Verdict and flips",
         "Levers",
         "How outcomes moved",

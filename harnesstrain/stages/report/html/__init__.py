@@ -5,6 +5,7 @@ altair, vl_convert.
 
 page.py         to_html: records into the template
 figures.py      charts as SVG that follow the page's colours
+glossary.py     what the words mean
 cells.py        numbers, changes and states as the template shows them
 report.html.j2  the page; macros.html.j2: what it repeats
 style.css       its looks, light and dark, wide and narrow

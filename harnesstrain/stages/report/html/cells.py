@@ -61,8 +61,17 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def compared(report: Report) -> str:
+    """The epoch whose change is compared, and its hypothesis; empty when it is none."""
+    shown = report.verdict
+    row = next((row for row in report.epochs if shown and shown.id and row.verdict == shown.id), None)
+    return f"e{row.number} “{row.hypothesis}”" if row else ""
+
+
 def headline(report: Report) -> str:
     """Title of the page and of its window."""
     head = report.header
+    if name := compared(report):
+        return f"{head.panel}, {name}"
     cand = f" → {head.cand_commit[:8]}" if head.cand_commit else ""
     return f"{head.panel}: {head.base_commit[:8]}{cand}"

@@ -21,10 +21,12 @@ COLOURS = {
     INK: "ink", MUTED: "muted", GRID: "grid", GOOD: "good", BAD: "bad", DOUBT: "doubt", BASE: "base", CAND: "cand",
 }  # fmt: skip
 """Stand-ins that a drawn chart uses, and the page's colours that take their place."""
+CROSS = "M-1,-1L1,1M1,-1L-1,1"
+"""A shape of strokes."""
 STATES = {
     "promoted": ("triangle-up", GOOD, "▲"),
     "selected": ("triangle-up", GOOD, "▲"),
-    "rejected": ("cross", BAD, "✚"),
+    "rejected": (CROSS, BAD, "×"),
     "unmeasurable": ("diamond", DOUBT, "◆"),
     "skipped": ("circle", MUTED, "●"),
     "failed": ("square", DOUBT, "■"),
@@ -61,7 +63,7 @@ def shapes(epochs: Sequence[EpochRow]) -> tuple[tuple[str, str, str], ...]:
 
 
 def _point(row: EpochRow) -> dict[str, Any] | None:
-    shown = row.solved if row.solved is not None else row.base_solved
+    shown = _height(row)
     if shown is None or row.state not in STATES:
         return None
     cells = row.cells or 0
@@ -75,6 +77,13 @@ def _point(row: EpochRow) -> dict[str, Any] | None:
         "whole": not row.not_needed,
         "said": f"e{row.number} {row.state}, {shown} solved",
     }
+
+
+def _height(row: EpochRow) -> int | None:
+    """Solves of the candidate; where it was measured in part, those of the baseline plus and minus its flips."""
+    if row.solved is None or not row.not_needed or row.base_solved is None:
+        return row.solved if row.solved is not None else row.base_solved
+    return row.base_solved + len(row.gained) - len(row.lost)
 
 
 def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, width: int) -> Any:
@@ -97,13 +106,14 @@ def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, w
     )
     banded = [one for one in points if one["low"] is not None]
     rules = alt.Chart(_data(banded)).mark_rule(strokeWidth=5, opacity=0.22)
-    shown = alt.Chart(_data(points)).mark_point(size=90, opacity=1)
+    shown = alt.Chart(_data(points)).mark_point(size=80, strokeWidth=2.5)
     steps = alt.Chart(_data(line)).mark_line(interpolate="step", color=INK, strokeWidth=2)
-    fill = alt.condition("datum.whole", colour, alt.value("transparent"))
+    fill = alt.Fill("state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None)
+    whole = alt.condition("datum.whole", alt.value(1), alt.value(0.45))
     layers = [
         rules.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", stroke=unlabelled),
         steps.encode(x=x, y=y),
-        shown.encode(x=x, y=y, shape=shape, color=colour, description="said:N", fill=fill),
+        shown.encode(x=x, y=y, shape=shape, color=colour, description="said:N", fill=fill, opacity=whole),
     ]
     return alt.layer(*layers).properties(width=width, height=240 if width == WIDE else 200)
 
@@ -137,7 +147,7 @@ def _bells(rows: list[dict[str, Any]], width: int) -> Any:
     labels = alt.Axis(labelLimit=180 if width == WIDE else 120)
     y = alt.Y("task:N", sort=[row["task"] for row in rows], title=None, axis=labels)
     scale = alt.Scale(zero=True, nice=True)
-    axis = alt.Axis(format="~s", tickCount=6 if width == WIDE else 4)
+    axis = alt.Axis(format=",", tickCount=6 if width == WIDE else 4)
     legend = alt.Legend(title=None, orient="top")
     names = ["baseline", "candidate"]
     colour = alt.Color("side:N", scale=alt.Scale(domain=names, range=[BASE, CAND]), legend=legend)
@@ -167,7 +177,14 @@ def _drawn(chart: Any, name: str) -> str:
     """The chart as SVG: colours of the page, ids that no other chart on the page uses."""
     import vl_convert
 
-    axis = {"labelColor": INK, "titleColor": INK, "domainColor": MUTED, "tickColor": MUTED, "gridColor": GRID}
+    axis = {
+        "labelColor": INK,
+        "titleColor": INK,
+        "domainColor": MUTED,
+        "tickColor": MUTED,
+        "gridColor": GRID,
+        "tickSize": 4,
+    }
     config = {
         "background": "transparent",
         "view": {"stroke": None},

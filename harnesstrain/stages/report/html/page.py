@@ -14,6 +14,7 @@ from harnesstrain.stages.report import levers
 from harnesstrain.stages.report.cost_parts import served
 from harnesstrain.stages.report.history import MARKS, ceiling
 from harnesstrain.stages.report.html import cells
+from harnesstrain.stages.report.html.glossary import GLOSSARY
 from harnesstrain.stages.report.matrix import GLYPHS, MEANING
 from harnesstrain.stages.report.plain import plain
 from harnesstrain.stages.report.promoted import gained, lost
@@ -78,9 +79,11 @@ def _facts(report: Report) -> dict[str, Any]:
         "curve": _figure(curve),
         "bells": _figure(bells),
         "gained": gained,
+        "words": GLOSSARY,
+        "compared": cells.compared(report),
         "lost": lost,
         "shapes": shapes(report.epochs),
-        "levers": levers.levers(report.spending.base, report.spending.cand) if report.spending else (),
+        "levers": levers.levers(report.spending) if report.spending else (),
         "task_levers": levers.TASK_LEVERS,
         "change": levers.change,
         "flow": cells.flow(report.transitions),

@@ -42,6 +42,7 @@
       });
     });
   });
+  document.querySelectorAll(".wide-scroll.end").forEach(function (one) { one.scrollLeft = one.scrollWidth; });
   var opened = document.getElementById("opened");
   document.querySelectorAll("td.place[data-task]").forEach(function (cell) {
     cell.tabIndex = 0;
