@@ -8,7 +8,7 @@ from typing import Any
 from harnesstrain.cli.output import finite
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.verdict import Verdict
-from harnesstrain.stages.report.history import LogRow, Status
+from harnesstrain.stages.report.history import LogRow, Score, Status
 from harnesstrain.stages.report.plain import one_line
 from harnesstrain.store.base import RunSummary
 
@@ -59,10 +59,15 @@ def log_cells(row: LogRow) -> tuple[str, ...]:
     """A line of `ht log`."""
     name = f"e{row.epoch}" if row.epoch is not None else "-" if row.candidate else "verdict"
     flips = f"+{len(row.gained)} -{len(row.lost)}" if row.verdict else ""
-    solved = f"{row.score.solved}/{row.score.cells}{_unneeded(row.score.not_needed)}" if row.score else ""
+    solved = _solved(row.score) if row.score else ""
     title = one_line(row.hypothesis or row.reason, TITLE)
     shown = row.verdict if name == "verdict" else row.candidate
     return (name, identifier(shown), f"{row.mark} {row.state}", solved, flips, title)
+
+
+def _solved(score: Score) -> str:
+    failed = f", {score.unmeasurable} unmeasurable" if score.unmeasurable else ""
+    return f"{score.solved}/{score.cells - score.unmeasurable}{failed}{_unneeded(score.not_needed)}"
 
 
 def run_cells(run: RunSummary) -> tuple[str, ...]:

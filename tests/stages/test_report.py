@@ -33,6 +33,7 @@ from harnesstrain.stages.report import (
     to_text,
 )
 from harnesstrain.stages.report.plain import one_line, plain
+from harnesstrain.stages.report.summary import checks
 from harnesstrain.stages.report.tables import Table, escaped, fenced
 from harnesstrain.store import Store
 
@@ -235,7 +236,10 @@ def test_epochs_lineage_and_holdout(history: History) -> None:
         (A, "holdout", 0, 2),
         (B, "holdout", 1, 2),
     ]
-    assert [(one.split, one.gained, one.lost, one.compared) for one in report.moved] == [("holdout", ("h1",), (), 2)]
+    assert [(one.split, one.gained, one.lost, one.compared) for one in report.moved] == [
+        ("holdout", ("h1",), (), 2),
+        ("train", ("t2",), (), 3),
+    ]
     assert "Whole lineage on holdout, aaaaaaaa → bbbbbbbb: +1 −0 of 2 compared cells, p = 0.5." in to_text(report)
     assert report.memo is not None
     assert (report.memo.epoch, report.memo.author) == (2, "patches")
@@ -542,3 +546,51 @@ def test_flips_that_were_measured_after_an_early_verdict_are_told_too(store: Sto
     assert [flip.task for flip in row.flips] == ["t1"]
     assert [flip.task for flip in row.later] == ["t2"]
     assert "e1 “tolerate a fence”: gained t1, t2." in to_text(build(store))
+    shown = build(store).verdict
+    assert shown is not None
+    assert [flip.task for flip in shown.gained] == ["t1", "t2"]
+    assert (shown.compared, shown.not_needed, shown.decision) == (3, 0, "selected")
+    assert "decided after 1 cells; the others were measured since" in shown.sentence
+    assert "went from 0 to 2 of 3" in to_text(build(store))
+
+
+def test_only_tasks_that_the_loop_never_saw_are_called_so(history: History) -> None:
+    held = [run for run in history.store.runs() if run.split == "holdout"]
+    report = build(history.store, ReportSpec(base_run=held[0].id, cand_run=held[1].id))
+    assert [(one.split, one.chosen) for one in report.moved] == [("holdout", False), ("train", True)]
+    text = to_text(report)
+    assert "on holdout, which no epoch was judged by" in text
+    assert "on train, by which the loop chose" in text
+    assert "solved on panel" not in text, "the epochs were measured on other tasks"
+
+
+def test_what_nobody_looked_at_is_not_known(store: Store) -> None:
+    history = History(store)
+    base = history.run(A, {"t1": FAILED, "t2": SOLVED})
+    history.judge(base, history.run(B, {"t1": SOLVED, "t2": SOLVED}))
+    answers = {one.question: one.answer for one in checks(build(store))}
+    assert answers["Do the environments repeat themselves?"] == "not known"
+    assert answers["Is the change what moved the outcomes?"] == "not known"
+    history.certify(base, {"t1": "forked"})
+    assert {one.question: one.answer for one in checks(build(store))}["Do the environments repeat themselves?"] == "no"
+
+
+def test_versions_that_no_epoch_measured_have_columns_of_their_own(history: History) -> None:
+    held = [run for run in history.store.runs() if run.split == "holdout"]
+    matrix = build(history.store, ReportSpec(base_run=held[0].id, cand_run=held[1].id)).matrix
+    assert [column.name for column in matrix.columns] == [A[:8], B[:8]]
+    assert [(row.task, [place.state for place in row.places]) for row in matrix.rows] == [
+        ("h1", ["failed", "solved"]),
+        ("h2", ["failed", "failed"]),
+    ]
+
+
+def test_cells_that_the_infrastructure_failed_are_not_counted_as_measured(history: History) -> None:
+    row = build(history.store).epochs[1]
+    assert (row.solved, row.cells, row.unmeasurable) == (2, 4, 1)
+    assert "2/3, 1 unmeasurable" in to_text(build(history.store))
+
+
+def test_heads_of_a_markdown_table_are_text_too() -> None:
+    table = Table(heads=("a <b>|x",), rows=(("1",),))
+    assert table.markdown()[0] == r"| a \<b\>\|x |"

@@ -41,12 +41,17 @@ def elsewhere(records: Records, base: Run) -> tuple[Measured, ...]:
 
 
 def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> tuple[Moved, ...]:
-    """The lineage's first and newest version, compared on every split where both were measured."""
+    """The lineage's first and newest version, compared on every split where both were measured.
+
+    Those that the loop chose by come last.
+    """
     promoted = [promotion for promotion in records.promotions() if promotion.state == "done"]
     if not promoted:
         return ()
     first, last = promoted[0].old, promoted[-1].new
     runs = [one for one in records.runs() if one.regime == base.regime and one.split is not None]
+    judged = {epoch.base_run for epoch in records.epochs()}
+    loop = {(one.panel, one.split) for one in records.runs() if one.id in judged}
     ends = {(one.split, one.panel, one.seeds, one.commit): one for one in runs if records.is_complete(one.id)}
     found = []
     for (split, panel, seeds, commit), before in ends.items():
@@ -57,6 +62,7 @@ def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> t
         found.append(
             Moved(
                 split=split or "all",
+                chosen=(panel, split) in loop,
                 base_commit=first,
                 cand_commit=last,
                 gained=flipped(comparison.gained),
@@ -65,7 +71,7 @@ def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> t
                 p_value=comparison.p_value,
             )
         )
-    return tuple(found)
+    return tuple(sorted(found, key=lambda one: one.chosen))
 
 
 def lineage(records: Records) -> tuple[Ancestor, ...]:

@@ -72,7 +72,8 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
     regime = regime_of(records, chosen.base)
     certificates = list(records.certificates())
     comparison = pair(records, chosen.base, chosen.cand, certificates) if chosen.cand else None
-    if comparison is not None and chosen.verdict is None:
+    seen = chosen.verdict if comparison and not _outgrown(chosen.verdict, comparison) else None
+    if comparison is not None and seen is None:
         comparison = explained(records, comparison, certificates)
     every_before = list(records.rollouts(chosen.base.id))
     every_after = list(records.rollouts(chosen.cand.id)) if chosen.cand else []
@@ -83,12 +84,12 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         header=_header(records, chosen, regime),
         certification=certified,
         epochs=rows,
-        verdict=_verdict(chosen.verdict, comparison),
-        base=chosen.verdict.base if chosen.verdict else (comparison.base if comparison else levers(before)),
-        cand=chosen.verdict.cand if chosen.verdict else (comparison.cand if comparison else None),
-        excluded=chosen.verdict.excluded if chosen.verdict else _excluded(comparison),
-        unmeasurable=chosen.verdict.unmeasurable if chosen.verdict else _unmeasured(comparison, before),
-        flips=_flips(records, chosen, comparison),
+        verdict=_verdict(chosen.verdict, seen, comparison),
+        base=seen.base if seen else (comparison.base if comparison else levers(before)),
+        cand=seen.cand if seen else (comparison.cand if comparison else None),
+        excluded=seen.excluded if seen else _excluded(comparison),
+        unmeasurable=seen.unmeasurable if seen else _unmeasured(comparison, before),
+        flips=_flips(records, chosen, seen or comparison),
         helped=helped(records, rows, certificates, compared=chosen.verdict.id if chosen.verdict else None),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
@@ -96,7 +97,7 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         moved=moved(records, chosen.base, certificates),
         lineage=grown(lineage(records), rows),
         memo=_memo(records),
-        matrix=matrix(records, chosen.base, certificates),
+        matrix=matrix(records, chosen.base, chosen.cand, certificates),
         spending=spending(before, comparison),
         noise=noise(records, (("baseline", every_before), ("candidate", every_after))),
         regimes=regimes(records, regime) if regime else None,
@@ -190,16 +191,25 @@ def _certification(run: Run, rollouts: Sequence[Rollout], certificates: Iterable
     )
 
 
-def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictShown | None:
+def _outgrown(verdict: Verdict | None, comparison: Comparison) -> bool:
+    """Whether the cells that the verdict did not need were all measured since: then more is known than it saw."""
+    return verdict is not None and bool(verdict.not_needed) and not comparison.absent
+
+
+def _verdict(verdict: Verdict | None, seen: Verdict | None, comparison: Comparison | None) -> VerdictShown | None:
+    """`seen`: the verdict, where nothing more is known than it saw."""
     if comparison is None:
         return None
-    source = verdict or comparison
+    source = seen or comparison
+    sentence = verdict.sentence if verdict else "compared, not judged"
+    if verdict is not None and seen is None:
+        sentence += f" (decided after {verdict.cand.cells} cells; the others were measured since)"
     return VerdictShown(
         id=verdict.id if verdict else None,
         criterion=verdict.criterion if verdict else None,
         decision=verdict.decision.value if verdict else None,
         loss=verdict.loss if verdict else None,
-        sentence=verdict.sentence if verdict else "compared, not judged",
+        sentence=sentence,
         gained=source.gained,
         lost=source.lost,
         hollow=source.hollow,
@@ -207,14 +217,14 @@ def _verdict(verdict: Verdict | None, comparison: Comparison | None) -> VerdictS
         detectable=source.detectable,
         proven_unchanged=source.proven_unchanged,
         compared=source.base.cells,
-        not_needed=sum(one.reason == NOT_NEEDED for one in (verdict.excluded if verdict else comparison.absent)),
+        not_needed=sum(one.reason == NOT_NEEDED for one in (seen.excluded if seen else comparison.absent)),
     )
 
 
-def _flips(records: Records, chosen: _Chosen, comparison: Comparison | None) -> FlipDiffs:
-    if chosen.cand is None or comparison is None:
+def _flips(records: Records, chosen: _Chosen, judged: Verdict | Comparison | None) -> FlipDiffs:
+    if chosen.cand is None or judged is None:
         return FlipDiffs()
-    return flip_diffs(records, chosen.base, chosen.cand, chosen.verdict or comparison)
+    return flip_diffs(records, chosen.base, chosen.cand, judged)
 
 
 def _memo(records: Records) -> MemoShown | None:

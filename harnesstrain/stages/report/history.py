@@ -174,6 +174,7 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
                 solved=cand.solved if cand else None,
                 base_solved=base.solved if base else None,
                 cells=cand.cells if cand else (base.cells if base else None),
+                unmeasurable=cand.unmeasurable if cand else 0,
                 not_needed=cand.not_needed if cand else 0,
                 interval=cand.interval if cand and not cand.not_needed else None,
                 gained=flipped(verdict.gained) if verdict else (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certificate, Certified
 from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
@@ -47,7 +48,7 @@ class Column(Record):
     """One measured version."""
 
     name: str
-    """`first`, or `e7`."""
+    """`first`, `e7`, or the commit of a version that no epoch measured here."""
     state: str = ""
     """Of the epoch; empty for the first baseline."""
     commit: str
@@ -84,9 +85,9 @@ class _Measured(Record):
     """The baseline it was compared with."""
 
 
-def matrix(records: Records, base: Run, certificates: Sequence[Certificate]) -> Matrix:
-    """The matrix of the panel, split, seeds and regime of `base`.  Without an epoch there: of `base` alone."""
-    shown = _shown(records, base)
+def matrix(records: Records, base: Run, cand: Run | None, certificates: Sequence[Certificate]) -> Matrix:
+    """The matrix of the panel, split, seeds and regime of `base`: its epochs, and the two runs if they are of none."""
+    shown = _shown(records, base, cand)
     runs = {run.id: run for one in shown for run in (one.run, one.before) if run is not None}
     cells = {run: _by_task(records.rollouts(run)) for run in runs}
     evidence = Evidence(base.regime, certificates)
@@ -99,7 +100,7 @@ def matrix(records: Records, base: Run, certificates: Sequence[Certificate]) -> 
     )
 
 
-def _shown(records: Records, base: Run) -> list[_Measured]:
+def _shown(records: Records, base: Run, cand: Run | None) -> list[_Measured]:
     alike = {
         run.id: run
         for run in records.runs()
@@ -120,8 +121,11 @@ def _shown(records: Records, base: Run) -> list[_Measured]:
             show(BASELINE, "", before, None)
         if after is not None:
             show(f"e{epoch.number}", epoch.state, after, before)
-    if not shown:
-        show(BASELINE, "", base, None)
+    have = {one.run.id for one in shown}
+    if base.id not in have:
+        show(short(base.commit), "", base, None)
+    if cand is not None and cand.id in alike and cand.id not in have:
+        show(short(cand.commit), "", cand, base)
     return shown
 
 

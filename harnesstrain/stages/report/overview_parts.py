@@ -5,10 +5,10 @@ from __future__ import annotations
 from harnesstrain.stages.report.levers import NONE, words
 from harnesstrain.stages.report.matrix import ABSENT, GLYPHS, MEANING, Matrix
 from harnesstrain.stages.report.records import Report
-from harnesstrain.stages.report.summary import NO, PARTLY, YES, checks, summary
+from harnesstrain.stages.report.summary import NO, PARTLY, UNKNOWN, YES, checks, summary
 from harnesstrain.stages.report.tables import Part, Table
 
-SIGNS = {YES: "✓ yes", NO: "× no", PARTLY: "~ partly"}
+SIGNS = {YES: "✓ yes", NO: "× no", PARTLY: "~ partly", UNKNOWN: "? not known"}
 
 
 def in_short(report: Report) -> Part:

@@ -79,6 +79,8 @@ class EpochRow(Record):
     base_solved: int | None = None
     cells: int | None = None
     """Cells measured of the candidate, else of the baseline."""
+    unmeasurable: int = 0
+    """Of `cells`, those that the infrastructure failed."""
     not_needed: int = 0
     """Cells of the candidate that could not change the verdict and were not measured."""
     interval: Interval | None = None
@@ -134,9 +136,11 @@ class Measured(Record):
 
 
 class Moved(Record):
-    """The first and the newest harness version of the lineage, compared on another split."""
+    """The first and the newest harness version of the lineage, compared on one split."""
 
     split: str
+    chosen: bool = False
+    """Whether epochs were judged on these tasks: the loop chose by them."""
     base_commit: str
     cand_commit: str
     gained: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harnesstrain.core.errors import NotFound
+from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.run import Regime
 from harnesstrain.stages.report.source import Records
@@ -16,7 +17,7 @@ class RegimeShown(Record):
     digest: str
     runs: int
     """Measured under it."""
-    differs: dict[str, tuple[str, str]]
+    differs: dict[str, tuple[str, ...]]
     """By field: the reported value, the other value."""
 
 
@@ -45,9 +46,20 @@ def regimes(records: Records, reported: Regime) -> Regimes:
         except NotFound:
             unknown += count
             continue
-        differs = {name: (_said(one), _said(two)) for name, (one, two) in reported.differing(other).items()}
+        differs = {
+            name: tuple(_model(records, str(one)) if name == "endpoint" else _said(one) for one in both)
+            for name, both in reported.differing(other).items()
+        }
         others.append(RegimeShown(digest=digest, runs=count, differs=differs))
     return Regimes(digest=reported.digest, runs=counts.get(reported.digest, 0), others=tuple(others), unknown=unknown)
+
+
+def _model(records: Records, fingerprint: str) -> str:
+    try:
+        found = records.endpoint(fingerprint)
+    except NotFound:
+        return fingerprint
+    return f"{found.model} on {found.engine}, {short(fingerprint)}"
 
 
 def _said(value: Any) -> str:

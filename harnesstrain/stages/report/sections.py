@@ -116,7 +116,11 @@ def _epochs(report: Report) -> Part:
 
 
 def _epoch(row: EpochRow) -> tuple[str, ...]:
-    solved = NONE if row.solved is None else f"{row.solved}/{row.cells}{_unneeded(row.not_needed)}"
+    solved = (
+        NONE
+        if row.solved is None
+        else f"{row.solved}/{(row.cells or 0) - row.unmeasurable}{_failed(row.unmeasurable)}{_unneeded(row.not_needed)}"
+    )
     band = f"{row.interval.low:.0%}–{row.interval.high:.0%}" if row.interval else NONE
     return (
         str(row.number),
@@ -157,6 +161,10 @@ def _verdict(report: Report) -> Part:
 
 def _unneeded(cells: int) -> str:
     return f", {cells} not needed" if cells else ""
+
+
+def _failed(cells: int) -> str:
+    return f", {cells} unmeasurable" if cells else ""
 
 
 def _strength(shown: VerdictShown) -> str:

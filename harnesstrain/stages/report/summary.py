@@ -8,12 +8,13 @@ from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
 from harnesstrain.judge.attribution import ATTRIBUTED
+from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.stages.report.history import ceiling, curve
 from harnesstrain.stages.report.promoted import gained, lost
 from harnesstrain.stages.report.records import EpochRow, Report
 
-YES, NO, PARTLY = "yes", "no", "partly"
-"""Answers: it speaks for the verdict, against it, or for a part of it."""
+YES, NO, PARTLY, UNKNOWN = "yes", "no", "partly", "not known"
+"""Answers: it speaks for the verdict, against it, for a part of it; or nobody looked."""
 NAMED = 6
 """Tasks named in a sentence."""
 THIS, LOOP = "the compared change", "the whole loop"
@@ -61,12 +62,13 @@ def _happened(report: Report) -> Iterator[str]:
         yield f"{_counted(len(epochs), 'epoch')}: {told}."
         points, top = curve(epochs), ceiling(epochs)
         if points:
-            yield f"The baseline went from {points[0]} to {points[-1]} of {top} solved on {_panel(report)}."
+            where = f" on {_panel(report)}" if any(one.state for one in report.matrix.columns) else ""
+            yield f"The baseline went from {points[0]} to {points[-1]} of {top} solved{where}."
         if not any(row.state == "promoted" and gained(row) for row in epochs):
             yield "No change was promoted that solves a further task."
     for one in report.moved:
-        chosen = "by which the loop chose" if one.split == report.header.split else "which no epoch was judged by"
-        named = f" ({', '.join(one.gained[:NAMED])})" if one.gained and one.split != report.header.split else ""
+        chosen = "by which the loop chose" if one.chosen else "which no epoch was judged by"
+        named = f" ({', '.join(one.gained[:NAMED])})" if one.gained and not one.chosen else ""
         yield (
             f"From the first version to the newest on {one.split}, {chosen}: +{len(one.gained)} −{len(one.lost)} of "
             f"{_counted(one.compared, 'compared cell')}{named}, p = {one.p_value:.3g}."
@@ -81,8 +83,9 @@ def _compared(report: Report) -> Iterator[str]:
         return
     row = _epoch_of(report)
     what = f"e{row.number}, “{row.hypothesis}”" if row else short(report.header.cand_commit or "")
-    decided = f"{shown.decision}: {shown.sentence}" if shown.decision else "compared, not judged"
-    yield f"Compared below: {what}, against the baseline before it. It was {decided}."
+    against = "the baseline before it" if row else short(report.header.base_commit)
+    decided = f"It was {shown.decision}: {shown.sentence}" if shown.decision else "Nobody judged this"
+    yield f"Compared below: {what}, against {against}. {decided}."
 
 
 def _epoch_of(report: Report) -> EpochRow | None:
@@ -112,10 +115,14 @@ def _checks(report: Report) -> Iterator[Check]:
     forked = len(shown.results.get(Certified.FORKED, ()))
     if shown.cells:
         certified = shown.certified - idle
-        answer = YES if shown.certified == shown.cells else PARTLY if certified else NO
+        never = len(shown.results.get(NOT_CERTIFIED, ()))
+        answer = YES if shown.certified == shown.cells else PARTLY if certified else NO if forked else UNKNOWN
         told = f"{certified} of {shown.cells} baseline cells gave the same outputs when they were executed again"
-        left = f"; {forked} did not, and no verdict counts them" if forked else ""
-        yield Check(about=THIS, question="Do the environments repeat themselves?", answer=answer, told=f"{told}{left}.")
+        told += f"; {forked} did not, and no verdict counts them" if forked else ""
+        told += f"; {never} were never executed again" if never else ""
+        if idle:
+            told = f"{idle} ran no command" if idle == shown.cells else f"{told}; {idle} ran no command"
+        yield Check(about=THIS, question="Do the environments repeat themselves?", answer=answer, told=f"{told}.")
     if report.verdict is not None:
         yield from _of_verdict(report)
     loose = [warning for warning in report.warnings if "isolated" in warning]
@@ -131,8 +138,11 @@ def _of_verdict(report: Report) -> Iterator[Check]:
     flips = (*shown.gained, *shown.lost)
     if flips:
         traced = sum(flip.attribution == ATTRIBUTED for flip in flips)
-        answer = YES if traced == len(flips) else PARTLY if traced else NO
+        known = sum(flip.attribution is not None for flip in flips)
+        answer = YES if traced == len(flips) else PARTLY if traced else NO if known else UNKNOWN
         told = f"In {traced} of {_counted(len(flips), 'flip')} changed code ran before the two sides parted."
+        if known < len(flips):
+            told += f" {len(flips) - known} not traced."
         yield Check(about=THIS, question="Is the change what moved the outcomes?", answer=answer, told=told)
     told = f"Exact one-sided McNemar p = {shown.p_value:.3g} over {_counted(shown.compared, 'compared cell')}"
     if shown.detectable:
@@ -151,7 +161,7 @@ def _of_verdict(report: Report) -> Iterator[Check]:
 
 def _holdout(report: Report) -> Check:
     question = "Was it shown on tasks that the loop never saw?"
-    others = [one for one in report.moved if one.split != report.header.split]
+    others = [one for one in report.moved if not one.chosen]
     if others:
         one = others[-1]
         told = (

@@ -29,7 +29,8 @@ class Table(Record):
     def markdown(self) -> list[str]:
         """Lines of a Markdown table."""
         rule = ["---:" if head in self.right else "---" for head in self.heads]
-        lines = [self.heads, tuple(rule), *(tuple(escaped(cell) for cell in row) for row in self.rows)]
+        heads = tuple(escaped(head) for head in self.heads)
+        lines = [heads, tuple(rule), *(tuple(escaped(cell) for cell in row) for row in self.rows)]
         return ["| " + " | ".join(line) + " |" for line in lines]
 
     def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> str:

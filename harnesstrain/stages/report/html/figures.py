@@ -66,7 +66,7 @@ def _point(row: EpochRow) -> dict[str, Any] | None:
     shown = _height(row)
     if shown is None or row.state not in STATES:
         return None
-    cells = row.cells or 0
+    cells = (row.cells or 0) - row.unmeasurable
     band = row.interval
     return {
         "epoch": row.number,
