@@ -87,10 +87,13 @@ def main() -> None:
     arguments = sys.argv[1:]
     _plugin(arguments)
     exits.install_signals()
+    output.guard()
     _register()
     try:
         code = _run(as_json="--json" in arguments)
         sys.stdout.flush()
+    except HtError as error:  # what was still buffered cannot be written
+        code = exits.report(error, as_json=False)
     except BrokenPipeError:  # whoever read our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = exits.SIGPIPE

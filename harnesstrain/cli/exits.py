@@ -59,7 +59,7 @@ def leave(code: int) -> NoReturn:
     with contextlib.suppress(OSError, ValueError):
         if STOP.child is not None and STOP.child.poll() is None:
             STOP.child.send_signal(code - 128)
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, HtError):
         sys.stdout.flush()
     os._exit(code)
 

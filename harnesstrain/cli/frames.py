@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from harnesstrain.cli import output
 from harnesstrain.cli.session import store_only
-from harnesstrain.core.errors import Prerequisite, StoreCorrupt, UsageError
+from harnesstrain.core.errors import StoreCorrupt, UsageError
 
 STDOUT = Path("-")
 
@@ -38,7 +37,7 @@ def write_tables(
     items: list[dict[str, Any]] = []
     lost = 0
     with store_only(config=config) as store:
-        check(store, planned, runs)
+        check(store, planned, Form(form), runs)
         if dry_run:
             for name, file in ((one.table.shape.name, one.file) for one in planned):
                 items.append({"table": name, "file": str(file), "rows": None, "bytes": None, "lost": []})
@@ -87,9 +86,5 @@ def _print(kind: str | None, form: str, *, runs: Sequence[str], config: Path | N
         raise UsageError("stdout takes one table, as CSV", hint="`ht export rollouts --csv -`")
     found = table(kind)
     with store_only(config=config) as store:
-        try:
-            rows = found.rows(asked(store, found.shape.name, runs))
-            stream(found, rows, _Shown() if sys.stdout.isatty() else sys.stdout.buffer)
-        except Prerequisite:  # what is still to be written would fail once more
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise
+        rows = found.rows(asked(store, found.shape.name, runs))
+        stream(found, rows, _Shown() if sys.stdout.isatty() else sys.stdout.buffer)

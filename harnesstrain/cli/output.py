@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from harnesstrain.core.errors import Prerequisite
+
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from pydantic import BaseModel
 
 SCHEMA = 1
@@ -22,6 +26,37 @@ _CONTROL = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b.?"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
+
+
+class _Stdout(io.FileIO):
+    """stdout that says so when it cannot be written, once; what is left to write is then dropped."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Raises BrokenPipeError, Prerequisite."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            hint = "free some space, or write to another place; what was committed is kept"
+            raise Prerequisite(f"cannot write the output: {error.strerror}", hint=hint) from error
+
+
+def guard() -> None:
+    """Have every write to stdout fail in the project's own words."""
+    found = sys.stdout
+    if not isinstance(found, io.TextIOWrapper) or found.fileno() != 1:
+        return
+    found.flush()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_Stdout(1, "w", closefd=False)),
+        encoding=found.encoding,
+        errors=found.errors,
+        line_buffering=found.line_buffering,
+    )
 
 
 def clean(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from harnesstrain.harness.repo import HarnessRepo
     from harnesstrain.stages.report import Report
     from harnesstrain.store import Store
+
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 INDEX, TRACES = "index.html", "traces"
 """Of a folder: the report, and where the rollouts' pages are."""
@@ -41,44 +44,77 @@ def patch_of(repo: HarnessRepo) -> Callable[[str, str], str | None]:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file as a whole.  Raises Prerequisite when it cannot be written."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace a file as a whole, or write to a pipe or a device.
+
+    Raises UsageError (a folder), Prerequisite (it cannot be written).
+    """
+    from harnesstrain.store.files import io_error
+    from harnesstrain.store.outlets import outlet
+
+    place = outlet(path)
+    data = text.encode()
+    if place.direct:
+        try:
+            with place.path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise io_error(error, path) from error
+        return
+    aside = place.path.with_name(f".{place.path.name}.{os.getpid()}.tmp")
     try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
+        with aside.open("wb") as file:
+            place.keep(file.fileno())
+            file.write(data)
+        aside.replace(place.path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
-        msg = f"cannot write {path}: {error.strerror}"
-        raise Prerequisite(msg, hint="check the path and the disk") from error
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise io_error(error, path) from error
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Whether a report is to go to stdout, by whatever name."""
+    return str(path) in STDOUT
 
 
 def write_folder(folder: Path, store: Store, report: Report) -> Folder:
     """The report and a page for every rollout that it links to.
 
-    Raises UsageError for a folder with other things in it, Prerequisite when it cannot be written.
+    Raises UsageError for a folder with other things in it, Prerequisite when it cannot be written, or the page not be
+    made: then there is no folder.
     """
     from harnesstrain.stages.report.html import to_html
     from harnesstrain.stages.report.html.traces import trace_files
 
-    _own(folder)
-    (folder / TRACES).mkdir(parents=True, exist_ok=True)
+    _check(folder)
+    index = to_html(report, traces=TRACES)
+    _make(folder / TRACES)
     count = size = 0
     for page in trace_files(store, report, back=f"../{INDEX}"):
         write(folder / TRACES / page.name, page.html)
         count += 1
         size += len(page.html.encode())
-    write(folder / INDEX, to_html(report, traces=TRACES))
+    write(folder / INDEX, index)
     return Folder(rollouts=count, size=size)
 
 
-def _own(folder: Path) -> None:
+def _check(folder: Path) -> None:
     """Make sure that nothing but an earlier report is in the way."""
     try:
         found = {one.name for one in folder.iterdir()} if folder.exists() else set()
-        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"cannot write {folder}: {error.strerror}"
-        raise Prerequisite(msg, hint="--full takes a folder of its own") from error
+        raise _unusable(folder, error) from error
     if foreign := sorted(found - {INDEX, TRACES}):
         msg = f"{folder} holds other things: {', '.join(foreign[:3])}"
         raise UsageError(msg, hint="--full takes a new folder, or one with an earlier report")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> Prerequisite:
+    return Prerequisite(f"cannot write {folder}: {error.strerror}", hint="--full takes a folder of its own")

@@ -97,7 +97,7 @@ def _plain(records: Iterable[Record]) -> list[dict[str, Any]]:
 def transcript_of(store: Store, shown: Shown) -> str:
     """A candidate's or a memo's transcript.  Raises UsageError (another record), NotFound (none was kept)."""
     if shown.kind not in ("candidate", "memo"):
-        msg = f"a {shown.kind} has no transcript"
+        msg = f"{'an' if shown.kind[0] in 'aeiou' else 'a'} {shown.kind} has no transcript"
         raise UsageError(msg, hint="name a candidate or a memo; `ht log` lists candidates")
     digest = shown.fields.get("transcript")
     if not digest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harnesstrain.cli.output import counted
 from harnesstrain.cli.styled import Line, clipped, flowed, line, padded, width_of
 from harnesstrain.core.ids import short
 from harnesstrain.stages.report.history import MARKS
@@ -82,7 +83,7 @@ def _head(live: Live, width: int) -> Iterator[Line]:
 
 
 def _history(live: Live) -> str:
-    return f"{live.epochs} epochs so far, {live.promoted} promoted"
+    return f"{counted(live.epochs, 'epoch')} so far, {live.promoted} promoted"
 
 
 def _epoch_key(live: Live) -> tuple[object, ...]:

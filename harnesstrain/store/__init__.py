@@ -19,6 +19,7 @@ tracefolder.py  the trace folder and the rows that name its files
 compact.py   many trace files into one
 tables.py    any Parquet file as plain rows
 files.py     durable files: temporary name, fsync, rename
+outlets.py   where a user wants a file: replaced, or written to
 blobs.py     content-addressed files
 caches.py    the llm, step and verify caches
 cachefile.py   their file, cache.db: layout, epochs, fast look-ups

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -15,6 +16,7 @@ from tests.docs.generate import ROOT
 from tests.project import Project
 from tests.storied import Story, tell
 
+TASKS = 8
 PAGE = ROOT / "docs" / "guides" / "your-own-analysis.md"
 BLOCKS = re.findall(r"```(sql|python|sh)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 SQL = [code for language, code in BLOCKS if language == "sql"]
@@ -25,7 +27,7 @@ SHELL = [line for language, code in BLOCKS if language == "sh" for line in code.
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
     """A history with gains, losses and failures, exported as the page says."""
-    project = tell(Story(epochs=4, tasks=8, holdout=1, steps=6), tmp_path_factory.mktemp("told"), cache_folder)
+    project = tell(Story(epochs=8, tasks=TASKS, holdout=1, steps=6), tmp_path_factory.mktemp("told"), cache_folder)
     ran = project.ht("export", "--parquet", "out")
     assert ran.code == 0, ran.err
     return project
@@ -84,6 +86,30 @@ def test_tokens_per_solve_are_those_of_the_rollouts(here: Project) -> None:
         for run in store.runs():
             rollouts = store.rollouts(run.id)
             solved = sum(one.solved for one in rollouts)
-            if run.split == "train" and solved:
+            whole = len(rollouts) == TASKS and all(one.outcome.scorable for one in rollouts)
+            if run.split == "train" and solved and whole:
                 by_version[run.commit[:8]] = round(sum(one.usage.total for one in rollouts) / solved)
     assert {row[1]: row[-1] for row in duckdb.sql(query).fetchall() if row[-1] is not None} == by_version
+
+
+def test_no_failure_of_the_infrastructure_is_taken_for_a_miss(here: Project) -> None:
+    with here.store() as store:
+        runs = [run for run in store.runs() if run.split == "train"]
+        ends = {run.id: [one.outcome for one in store.rollouts(run.id)] for run in runs}
+    noisy = {run.commit[:8] for run in runs if not all(one.scorable for one in ends[run.id])}
+    part = {run.commit[:8] for run in runs if len(ends[run.id]) < TASKS}
+    assert noisy and part, "the history has both"
+    for query in SQL:
+        if "'out/runs.parquet'" in query:
+            found = duckdb.sql(query)
+            versions = {row[found.columns.index("version")] for row in found.fetchall()}
+            assert versions == {run.commit[:8] for run in runs} - noisy - part
+    (program,) = [program for program in PYTHON if "pivot_table" in program]
+    names: dict[str, Any] = {}
+    with redirect_stdout(StringIO()):
+        exec(compile(program, str(PAGE), "exec"), names)
+    lost = [run for run in runs if run.commit[:8] in noisy]
+    measured = sum(one.scorable for run in lost for one in ends[run.id])
+    epochs = names["cells"][names["cells"].run.isin([run.id for run in lost])].epoch.unique()
+    assert 0 < measured < TASKS and len(epochs) == 1
+    assert names["matrix"][epochs[0]].notna().sum() == measured

@@ -35,5 +35,8 @@ def command(
     width = paging.terminal_width()
     lines = lines_of(shown, runs[::-1], limit, width) + curve_lines(epochs, width)
     paging.show(lines, pager=not no_pager)
+    if not lines:
+        output.say("nothing was measured yet")
+        output.say("hint: `ht evaluate` measures the baseline")
     if truncated:
         output.say(f"only the newest {limit} are shown; --limit shows more")

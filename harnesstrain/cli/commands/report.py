@@ -57,13 +57,13 @@ def command(
     if html is not None:
         from harnesstrain.stages.report.html import to_html
 
-        if str(html) == "-":
+        if pages.is_stdout(html):
             sys.stdout.write(to_html(report))
         else:
             pages.write(html, to_html(report))
             output.data(str(html))
         return
-    if out is None:
+    if out is None or pages.is_stdout(out):
         if json:
             output.emit("report", to_json(report))
         elif (width := paging.terminal_width()) is not None and not md:

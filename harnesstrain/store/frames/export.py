@@ -10,7 +10,7 @@ from harnesstrain.core.errors import UsageError
 from harnesstrain.store.facade import Store
 from harnesstrain.store.frames.catalogue import BY_RUN, TABLES, Table, table
 from harnesstrain.store.frames.opened import asked
-from harnesstrain.store.frames.writing import Form, Written, write
+from harnesstrain.store.frames.writing import Form, Written, place_of, write
 
 
 class Planned(NamedTuple):
@@ -23,12 +23,14 @@ class Planned(NamedTuple):
 def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
     """Where tables go: table `name` into the file `target`, or into a folder; all of them (None) into a folder.
 
-    A name that ends like `form` is a file.  Tables come before those that they refer to.  Raises UsageError.
+    A name that ends like `form`, a pipe or a device is a file.  Tables come before those that they refer to.
+    Raises UsageError.
     """
     other = Form.CSV if form is Form.PARQUET else Form.PARQUET
     if target.suffix == f".{other}" and not target.is_dir():
         raise UsageError(f"{target} has the name of another format", hint=f"`--{other}` writes such files")
-    is_file = target.suffix == f".{form}" and not target.is_dir()
+    special = target.exists() and not target.is_file() and not target.is_dir()
+    is_file = special or (target.suffix == f".{form}" and not target.is_dir())
     if name is None and is_file:
         hint = f"`ht export rollouts --{form} {target}` writes one table; a folder takes all"
         raise UsageError(f"{target} is one file, and there are {len(TABLES)} tables", hint=hint)
@@ -39,14 +41,13 @@ def plan(name: str | None, target: Path, form: Form) -> list[Planned]:
     return [Planned(one, target if is_file else target / f"{one.shape.name}.{form}") for one in chosen]
 
 
-def check(store: Store, planned: Sequence[Planned], runs: Sequence[str] = ()) -> None:
-    """Raise what `export` would raise before it writes anything: UsageError, NotFound, Ambiguous."""
+def check(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[str] = ()) -> None:
+    """Raise what `export` would raise before it writes anything: UsageError, NotFound, Ambiguous, Prerequisite."""
     for kept in (store.places.traces, store.places.blobs):
         if any(one.file.resolve().is_relative_to(kept.resolve()) for one in planned):
             raise UsageError(f"{kept} is the store's own", hint="`ht gc` would remove the files; name another folder")
     for one in planned:
-        if one.file.is_dir():
-            raise UsageError(f"{one.file} is a folder", hint="name a file, or another folder for all tables")
+        place_of(one.file, form)
     limited = [one.table.shape.name for one in planned if one.table.shape.name in BY_RUN]
     asked(store, (limited or [planned[0].table.shape.name])[0], runs)
 
@@ -57,7 +58,7 @@ def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[
     In the order of `plan` a store that others write to comes out whole: every flip has its verdict, every step its
     rollout.  Raises what `check` does, Prerequisite, StoreCorrupt (a damaged record).
     """
-    check(store, planned, runs)
+    check(store, planned, form, runs)
     for one in planned:
         name = one.table.shape.name
         reading = asked(store, name, runs if name in BY_RUN else ())

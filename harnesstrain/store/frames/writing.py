@@ -1,7 +1,7 @@
 """A table as a file: Parquet, or CSV for spreadsheets.
 
 A file is written beside its place under a temporary name and then renamed: a kill leaves the old file or the new one.
-What a kill left under a temporary name goes with a later export to that place.
+What a kill left under a temporary name goes with a later export to that place.  A pipe or a device is written to.
 
 In CSV a text that begins like a formula (`= + - @`, their wide forms, tab, carriage return), or with an apostrophe, has
 an apostrophe put in front: text of models and tasks is foreign, and a spreadsheet would compute it.  Taking one leading
@@ -19,18 +19,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from harnesstrain.core.errors import UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.store import files
 from harnesstrain.store.frames import arrow
 from harnesstrain.store.frames.catalogue import Table
 from harnesstrain.store.frames.shapes import Row, Shape
+from harnesstrain.store.outlets import Outlet, outlet
 
 FORMAT = "1"
 """Raised when a column changes its meaning.  In a Parquet file's metadata, as `harnesstrain.format`."""
@@ -60,7 +62,7 @@ class Written(Record):
     file: Path
     rows: int
     bytes: int
-    """Size of the file."""
+    """Written."""
     lost: tuple[str, ...] = ()
     """What is said of traces that could not be read: their steps are left out."""
 
@@ -74,13 +76,62 @@ class _Sink(Protocol):
 def write(table: Table, rows: Iterable[Row], target: Path, form: Form) -> Written:
     """Write a table's rows as `target`; a file of that name is replaced.
 
-    Raises Prerequisite (disk full, no permission), StoreCorrupt (a damaged record).
+    Raises UsageError (no place for such a file), Prerequisite (disk full, no permission), StoreCorrupt (a damaged
+    record).
     """
-    _sweep(target)
-    with files.draft(target) as draft:
+    place = place_of(target, form)
+    with _pipe(place) if place.direct else _file(place) as file:
+        counted = _Counted(file)
+        count = _write(table, rows, counted, form)
+    return Written(table=table.shape.name, file=target, rows=count, bytes=counted.bytes)
+
+
+def place_of(target: Path, form: Form) -> Outlet:
+    """Where and how `target` is written.  Raises UsageError (a folder; Parquet into a pipe), Prerequisite."""
+    place = outlet(target)
+    if place.direct and form is Form.PARQUET:
+        raise UsageError(f"{target} is no plain file, which Parquet needs", hint="name a new file, or use --csv")
+    return place
+
+
+@contextmanager
+def _file(place: Outlet) -> Iterator[BinaryIO]:
+    _sweep(place.path)
+    with files.draft(place.path) as draft:
+        place.keep(draft.file.fileno())
         fcntl.flock(draft.file, fcntl.LOCK_EX)
-        count = _write(table, rows, draft.file, form)
-    return Written(table=table.shape.name, file=target, rows=count, bytes=target.stat().st_size)
+        yield draft.file
+
+
+@contextmanager
+def _pipe(place: Outlet) -> Iterator[BinaryIO]:
+    try:
+        with place.path.open("ab") as file:
+            yield file
+    except OSError as error:
+        raise files.io_error(error, place.path) from error
+
+
+class _Counted(io.RawIOBase):
+    """A file, and how much was written to it.  Whoever opened the file closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.bytes = 0
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of it."""
+        self.bytes += len(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """What waits."""
+        if not self._file.closed:
+            self._file.flush()
 
 
 def stream(table: Table, rows: Iterable[Row], out: Out) -> int:
