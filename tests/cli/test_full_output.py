@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harnesstrain.cli.styled import text_of
+from harnesstrain.cli.watching import frame
+from harnesstrain.stages.report.moment import Live
 from harnesstrain.store import Store
 from tests.project import Project
 
@@ -109,3 +112,10 @@ def test_a_log_of_nothing(project: Callable[..., Project]) -> None:
 def test_an_article(trained: Project) -> None:
     ran = trained.ht("show", "e1", "--transcript")
     assert ran.code == 2 and ran.err.startswith("error: an epoch has no transcript\n")
+
+
+@pytest.mark.parametrize(("epochs", "said"), [(0, "0 epochs"), (1, "1 epoch"), (2, "2 epochs")])
+def test_epochs_are_counted(epochs: int, said: str) -> None:
+    live = Live(state="nothing", epoch=None, runs=(), verdicts=(), judged=0, holders=(), epochs=epochs, promoted=0)
+    text = " ".join(text_of(one) for one in frame(live, width=80))
+    assert (f"{said} so far, 0 promoted" in text) == (epochs > 0)
