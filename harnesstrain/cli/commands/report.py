@@ -47,7 +47,8 @@ def command(
         if compare is not None:
             pair = runs.runs_of(context, compare, endpoint)
             spec = ReportSpec(base_run=pair.base, cand_run=pair.cand)
-        report = build(context.store, spec, pages.patch_of(context.repo))
+        paged = bool(html or full or json)
+        report = build(context.store, spec, pages.patch_of(context.repo), acted=paged)
         if full is not None:
             beside = pages.write_folder(full, context.store, report)
             output.say(f"{output.counted(beside.rollouts, 'rollout')} beside the report, {beside.size / 1e6:.1f} MB")

@@ -61,10 +61,13 @@ class _Chosen(Record):
     verdict: Verdict | None
 
 
-def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None = None) -> Report:
+def build(
+    records: Records, spec: ReportSpec | None = None, patch: Patch | None = None, *, acted: bool = True
+) -> Report:
     """The report.  Byte for byte the same for the same records.
 
-    `patch`: says what differs between two versions, for whoever can ask git.
+    `patch`: says what differs between two versions, for whoever can ask git.  `acted`: look up where every epoch's
+    change acted, which takes the traces of its flips; the text forms do not show it.
 
     Raises NotFound (nothing was measured, an unknown id) or UsageError (the runs are not comparable).
     """
@@ -90,7 +93,9 @@ def build(records: Records, spec: ReportSpec | None = None, patch: Patch | None 
         excluded=seen.excluded if seen else _excluded(comparison),
         unmeasurable=seen.unmeasurable if seen else _unmeasured(comparison, before),
         flips=_flips(records, chosen, seen or comparison),
-        helped=helped(records, rows, certificates, compared=chosen.verdict.id if chosen.verdict else None),
+        helped=helped(records, rows, certificates, compared=chosen.verdict.id if chosen.verdict else None)
+        if acted
+        else (),
         transitions=transitions(comparison) if comparison else (),
         holdout=elsewhere(records, chosen.base),
         models=model_matrix(records, chosen.base, certificates),

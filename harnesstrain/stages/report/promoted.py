@@ -17,7 +17,7 @@ from harnesstrain.stages.report.pairing import explained, pair
 from harnesstrain.stages.report.records import Ancestor, EpochRow, Helped
 from harnesstrain.stages.report.source import Records
 
-SHOWN, FLIPS = 12, 4
+SHOWN, FLIPS = 12, 3
 """Changes whose steps are shown, and flips of each."""
 
 
