@@ -52,6 +52,7 @@ def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> t
     runs = [one for one in records.runs() if one.regime == base.regime and one.split is not None]
     judged = {epoch.base_run for epoch in records.epochs()}
     loop = {(one.panel, one.split) for one in records.runs() if one.id in judged}
+    several = len({one.panel_name for one in runs}) > 1
     ends = {(one.split, one.panel, one.seeds, one.commit): one for one in runs if records.is_complete(one.id)}
     found = []
     for (split, panel, seeds, commit), before in ends.items():
@@ -61,7 +62,7 @@ def moved(records: Records, base: Run, certificates: Sequence[Certificate]) -> t
         comparison = pair(records, before, after, certificates)
         found.append(
             Moved(
-                split=split or "all",
+                split=f"{before.panel_name}/{split}" if several else split or "all",
                 chosen=(panel, split) in loop,
                 base_commit=first,
                 cand_commit=last,

@@ -139,6 +139,7 @@ class Moved(Record):
     """The first and the newest harness version of the lineage, compared on one split."""
 
     split: str
+    """With the panel's name before it where the store has several."""
     chosen: bool = False
     """Whether epochs were judged on these tasks: the loop chose by them."""
     base_commit: str
