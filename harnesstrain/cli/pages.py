@@ -29,6 +29,8 @@ class Folder(Record):
     """Pages, one for each."""
     size: int
     """Bytes of those."""
+    lost: int = 0
+    """Of them, those that have no trace to show, and say why."""
 
 
 def patch_of(repo: HarnessRepo) -> Callable[[str, str], str | None]:
@@ -89,13 +91,14 @@ def write_folder(folder: Path, store: Store, report: Report) -> Folder:
     _check(folder)
     index = to_html(report, traces=TRACES)
     _make(folder / TRACES)
-    count = size = 0
+    count = size = lost = 0
     for page in trace_files(store, report, back=f"../{INDEX}"):
         write(folder / TRACES / page.name, page.html)
         count += 1
+        lost += bool(page.problem)
         size += len(page.html.encode())
     write(folder / INDEX, index)
-    return Folder(rollouts=count, size=size)
+    return Folder(rollouts=count, size=size, lost=lost)
 
 
 def _check(folder: Path) -> None:

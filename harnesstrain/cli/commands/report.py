@@ -52,6 +52,8 @@ def command(
         if full is not None:
             beside = pages.write_folder(full, context.store, report)
             output.say(f"{output.counted(beside.rollouts, 'rollout')} beside the report, {beside.size / 1e6:.1f} MB")
+            if beside.lost:
+                output.say(f"warning: {beside.lost} of them have no trace to show; each says why")
             output.data(str(full / pages.INDEX))
     if full is not None:
         return

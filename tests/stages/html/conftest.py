@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 HOSTILE = (
     "</title></style></script><script>window.hacked='tag'</script><img src=x onerror=\"window.hacked='image'\">"
     "<svg onload=\"window.hacked='svg'\"></svg>\" onmouseover=\"window.hacked='attribute'\" x='{{ 7 * 7 }}"
@@ -30,14 +31,17 @@ HOSTILE = (
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium without a head.  Skips, aloud, where there is none."""
+    """Chromium without a head.  Skips, aloud, where there is none, or none that starts."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on PATH")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import Error, sync_playwright
 
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            started = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        except Error as error:
+            pytest.skip(f"{found} does not start: {error.message.splitlines()[0]}")
         yield started
         started.close()
 

@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from harnesstrain.cli.pages import write_folder
 from harnesstrain.harness.repo import HarnessRepo
 from harnesstrain.stages.report import ReportSpec, build
 from harnesstrain.stages.report.html import to_html
@@ -101,3 +102,15 @@ def test_ids_in_charts_do_not_clash(history: Project) -> None:
     assert len(ids) == len(set(ids))
     wanted = set(re.findall(r'(?:url\(#|href="#)([^")]*)', page))
     assert wanted <= set(ids)
+
+
+def test_a_folder_says_how_many_rollouts_have_no_trace_to_show(tmp_path: Path, cache_folder: Path) -> None:
+    project = tell(Story(epochs=1, tasks=2, holdout=0, steps=2), tmp_path, cache_folder)
+    with Store.open(project.root / ".ht") as store:
+        report = build(store)
+        whole = write_folder(tmp_path / "whole", store, report)
+        for file in (project.root / ".ht" / "traces").rglob("*.parquet"):
+            file.unlink()
+        lost = write_folder(tmp_path / "lost", store, report)
+    assert (whole.rollouts, whole.lost) == (4, 0)
+    assert (lost.rollouts, lost.lost) == (4, 4)

@@ -17,6 +17,8 @@ class HtmlFile(Record):
     name: str
     """Of the file, within the folder of traces: the rollout's id and `.html`."""
     html: str
+    problem: str = ""
+    """Why it shows no steps; empty when it does."""
 
 
 def trace_files(records: Records, report: Report, *, back: str) -> Iterator[HtmlFile]:
@@ -26,4 +28,5 @@ def trace_files(records: Records, report: Report, *, back: str) -> Iterator[Html
     """
     template = environment().get_template("trace.html.j2")
     for page in trace_pages(records, report):
-        yield HtmlFile(name=f"{page.rollout}.html", html=template.render(page=page, back=back) + "\n")
+        html = template.render(page=page, back=back) + "\n"
+        yield HtmlFile(name=f"{page.rollout}.html", html=html, problem=page.problem)
