@@ -25,9 +25,8 @@ def parsed(ran: Ran) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
-    """Three epochs: promoted, rejected, promoted; then one candidate by hand.  Look, do not touch."""
+def train(place: Path, cache: Path) -> Project:
+    """Three epochs: promoted, rejected, promoted; then one candidate by hand.  Skips where nothing can run."""
     why = confinement.unavailable()
     if why is not None:
         pytest.skip(f"no local sandbox: {why}")
@@ -37,8 +36,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Pro
         "03-three": "agent/skills/three",
         "04-note": "agent/note.txt",
     }
-    project = make_project(tmp_path_factory.mktemp("trained"), cache_folder, patches=patches)
+    project = make_project(place, cache, patches=patches)
     loop = project.ht("epoch", "--n", "3")
     assert loop.code == 0, loop.err
     assert project.ht("propose").code == 0
     return project
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
+    """A trained project that all files here look at; some judge in it by hand."""
+    return train(tmp_path_factory.mktemp("trained"), cache_folder)
