@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from harnesstrain.cli.pages import write_folder
+from harnesstrain.core.records.verdict import Epoch
 from harnesstrain.harness.repo import HarnessRepo
 from harnesstrain.stages.report import ReportSpec, build
 from harnesstrain.stages.report.html import to_html
@@ -114,3 +115,12 @@ def test_a_folder_says_how_many_rollouts_have_no_trace_to_show(tmp_path: Path, c
         lost = write_folder(tmp_path / "lost", store, report)
     assert (whole.rollouts, whole.lost) == (4, 0)
     assert (lost.rollouts, lost.lost) == (4, 4)
+
+
+def test_the_first_epoch_has_a_page_while_it_is_under_way(tmp_path: Path, cache_folder: Path) -> None:
+    project = tell(Story(epochs=0, tasks=3, holdout=0, steps=2), tmp_path, cache_folder)
+    with Store.open(project.root / ".ht") as store:
+        (run,) = (run for run in store.runs() if run.split == "train")
+        store.put_epoch(Epoch(number=1, base=run.commit, base_run=run.id, state="started"))
+        page = to_html(build(store))
+    assert "started" in page

@@ -53,6 +53,8 @@ def solve_curve(epochs: Sequence[EpochRow], top: int) -> Figure | None:
     if epochs[-1].state == "promoted" and epochs[-1].solved is not None:
         line.append({"epoch": epochs[-1].number + 1, "solved": epochs[-1].solved})
     points = [point for row in epochs if (point := _point(row)) is not None]
+    if not points:  # the first epoch has just begun
+        return None
     return _both(lambda width: _curve(line, points, top, width), "curve")
 
 
@@ -83,7 +85,7 @@ def _height(row: EpochRow) -> int | None:
     """Solves of the candidate; where it was measured in part, those of the baseline plus and minus its flips."""
     if row.solved is None or not row.not_needed or row.base_solved is None:
         return row.solved if row.solved is not None else row.base_solved
-    return row.base_solved + len(row.gained) - len(row.lost)
+    return row.base_solved + sum(1 if flip.gained else -1 for flip in row.flips)
 
 
 def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, width: int) -> Any:
@@ -101,9 +103,6 @@ def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, w
     known = [state for state in STATES if any(one["state"] == state for one in points)]
     shape = alt.Shape("state:N", scale=alt.Scale(domain=known, range=[STATES[one][0] for one in known]), legend=None)
     colour = alt.Color("state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None)
-    unlabelled = alt.Color(
-        "state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None
-    )
     banded = [one for one in points if one["low"] is not None]
     rules = alt.Chart(_data(banded)).mark_rule(strokeWidth=5, opacity=0.22)
     shown = alt.Chart(_data(points)).mark_point(size=80, strokeWidth=2.5)
@@ -111,7 +110,7 @@ def _curve(line: list[dict[str, Any]], points: list[dict[str, Any]], top: int, w
     fill = alt.Fill("state:N", scale=alt.Scale(domain=known, range=[STATES[one][1] for one in known]), legend=None)
     whole = alt.condition("datum.whole", alt.value(1), alt.value(0.45))
     layers = [
-        rules.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", stroke=unlabelled),
+        rules.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour),
         steps.encode(x=x, y=y),
         shown.encode(x=x, y=y, shape=shape, color=colour, description="said:N", fill=fill, opacity=whole),
     ]
