@@ -107,6 +107,7 @@ def build(
         noise=noise(records, (("baseline", every_before), ("candidate", every_after))),
         regimes=regimes(records, regime) if regime else None,
         changes=_changes(chosen, patch),
+        loose=sum(not rollout.isolated for rollout in (*before, *after)),
         warnings=tuple(_warnings(records, chosen, regime, [*before, *after], certified, certificates)),
     )
     return Report.model_validate(cleaned(report.model_dump(mode="json")))

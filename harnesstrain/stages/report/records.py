@@ -212,5 +212,7 @@ class Report(Record):
     """None: this panel was measured on one model only."""
     changes: Changes | None = None
     """The harness diff; None: there is no candidate, or no repo to ask."""
+    loose: int = 0
+    """Rollouts of the compared runs that were not isolated."""
     warnings: tuple[str, ...] = ()
     """What limits belief: not isolated, not deterministic, not certified, incomplete."""

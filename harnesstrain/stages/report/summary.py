@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.certificate import Certified
+from harnesstrain.core.records.run import IMPORTED
 from harnesstrain.judge.attribution import ATTRIBUTED
 from harnesstrain.judge.comparison import NOT_CERTIFIED
 from harnesstrain.stages.report.history import ceiling, curve
@@ -29,7 +30,7 @@ class Check(Record):
     """THIS or LOOP."""
     question: str
     answer: str
-    """YES, NO or PARTLY."""
+    """YES, NO, PARTLY or UNKNOWN."""
     told: str
     """One sentence."""
 
@@ -125,9 +126,16 @@ def _checks(report: Report) -> Iterator[Check]:
         yield Check(about=THIS, question="Do the environments repeat themselves?", answer=answer, told=f"{told}.")
     if report.verdict is not None:
         yield from _of_verdict(report)
-    loose = [warning for warning in report.warnings if "isolated" in warning]
-    told = loose[0] if loose else "No rollout could reach the machine or the tests."
-    yield _check("Was every rollout isolated?", not loose, told)
+    if report.header.grading == IMPORTED:
+        told = "Measured by another program; nothing is known of that."
+        yield Check(about=THIS, question="Was every rollout isolated?", answer=UNKNOWN, told=told)
+    else:
+        told = (
+            f"{report.loose} rollouts could reach the machine."
+            if report.loose
+            else "Harness and environment were confined."
+        )
+        yield _check("Was every rollout isolated?", not report.loose, told)
     yield _holdout(report)
 
 
