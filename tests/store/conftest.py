@@ -31,7 +31,7 @@ def store(folder: Path) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """URL of a PostgreSQL server that runs for this session only; `{}` is the database's name."""
+    """URL of a PostgreSQL server that runs for these tests only; `{}` is the database's name."""
     pytest.importorskip("psycopg", reason="PostgreSQL needs the extra 'postgres'")
     found = list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     initdb = shutil.which("initdb") or (str(max(found)) if found else None)

@@ -33,7 +33,6 @@ class Spent(Record):
     usage: Usage
     in_solves: int
     """Prompt and completion tokens of rollouts that solved their task."""
-    calls_in_solves: int
     invalid: int | None
     """Replies that were not acted on without a repair, as the harness noted it; None: it notes nothing."""
     recorded_time: float
@@ -63,11 +62,6 @@ class Spent(Record):
     def seconds_per_solve(self) -> float | None:
         """Recorded seconds, those of failures too, for each solve."""
         return self.recorded_time / self.solved if self.solved else None
-
-    @property
-    def cached_share(self) -> float | None:
-        """Prompt tokens that the server did not evaluate again."""
-        return self.usage.cached / self.usage.prompt if self.usage.prompt else None
 
 
 class ModeSpent(Record):
@@ -151,7 +145,6 @@ def spent(rollouts: Sequence[Rollout]) -> Spent:
         actions=sums.actions,
         usage=sums.usage,
         in_solves=sum(one.usage.total for one in solves),
-        calls_in_solves=sum(one.llm_calls for one in solves),
         invalid=sums.first_try_total - sums.first_try_valid if sums.first_try_total else None,
         recorded_time=sums.recorded_time,
     )
