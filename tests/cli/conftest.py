@@ -1,8 +1,10 @@
-"""A project that went through a loop, made once, for commands that only look."""
+"""A project that went through a loop, made once, for commands that look at it."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,12 @@ def parsed(ran: Ran) -> dict[str, Any]:
     return found
 
 
-def train(place: Path, cache: Path) -> Project:
-    """Three epochs: promoted, rejected, promoted; then one candidate by hand.  Skips where nothing can run."""
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
+    """Three epochs: promoted, rejected, promoted; then one candidate by hand.  Every file of tests gets a copy.
+
+    Skips where nothing can run.
+    """
     why = confinement.unavailable()
     if why is not None:
         pytest.skip(f"no local sandbox: {why}")
@@ -36,14 +42,16 @@ def train(place: Path, cache: Path) -> Project:
         "03-three": "agent/skills/three",
         "04-note": "agent/note.txt",
     }
-    project = make_project(place, cache, patches=patches)
+    project = make_project(tmp_path_factory.mktemp("original"), cache_folder, patches=patches)
     loop = project.ht("epoch", "--n", "3")
     assert loop.code == 0, loop.err
     assert project.ht("propose").code == 0
     return project
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
-    """A trained project that all files here look at; some judge in it by hand."""
-    return train(tmp_path_factory.mktemp("trained"), cache_folder)
+@pytest.fixture(scope="module")
+def trained(original: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A trained project of one file of tests, which may judge in it: no other file sees what it did."""
+    root = tmp_path_factory.mktemp("trained") / original.root.name
+    shutil.copytree(original.root, root, symlinks=True)
+    return replace(original, root=root)

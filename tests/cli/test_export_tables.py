@@ -17,16 +17,10 @@ import pytest
 
 import harnesstrain
 from harnesstrain.store.frames.catalogue import TABLES
-from tests.cli.conftest import parsed, train
+from tests.cli.conftest import parsed
 from tests.project import Project
 
 pytestmark = pytest.mark.local
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Project:
-    """A project of its own: rows are counted here."""
-    return train(tmp_path_factory.mktemp("trained"), cache_folder)
 
 
 def test_every_table_of_a_real_loop(trained: Project, tmp_path: Path) -> None:
