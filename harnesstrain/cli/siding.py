@@ -79,8 +79,11 @@ def _parted(cell: FlipDiff, width: int | None) -> Iterator[Line]:
 def _places(cell: FlipDiff) -> str:
     """Where, as `ht show` of either side counts."""
     places = [side.step for side in (cell.base, cell.cand)]
-    if None in places or places[0] == places[1]:
-        return f"  they part at step {next((one for one in places if one is not None), cell.shared)}"
+    known = {place for place in places if place is not None}
+    if not known:
+        return "  they part at the end"
+    if len(known) == 1:
+        return f"  they part at step {known.pop()}"
     return f"  they part at step {places[0]} of the baseline, {places[1]} of the candidate"
 
 

@@ -40,7 +40,7 @@ def attribute(
 
 
 def where(divergence: Divergence) -> str:
-    """The place of a divergence for a sentence."""
+    """The place of a divergence for a sentence, as `ht show` of the rollout counts."""
     return f"step {divergence.step} ({divergence.kind})"
 
 

@@ -23,7 +23,10 @@ class Divergence(Record):
     another reply (never under a deterministic endpoint).  observation: same action, another output.  outcome: one side
     submitted, ended or had its time spent, and the other went on; or all steps are equal and the outcomes differ."""
     step: int
-    """Exchanges that both sides share."""
+    """Place in the candidate's trace; in the baseline's where only the candidate had ended; past the end where both
+    did the same to the end."""
+    shared: int
+    """Exchanges that both sides share before it.  Notes are none."""
     base: Step | None
     cand: Step | None
     message: int | None = None
@@ -58,11 +61,12 @@ def first_divergence(
         before.add(match)
         kind = _answer_differs(left[match], step)
         if kind is not None:
-            return Divergence(kind=kind, step=place, base=left[match], cand=step)
+            return Divergence(kind=kind, step=step.index, shared=place, base=left[match], cand=step)
     if never:
         return _parted(len(right), left[min(never)], None)
     if (base.outcome, base.reason) != (cand.outcome, cand.reason):
-        return Divergence(kind="outcome", step=len(right), base=None, cand=None)
+        end = cand_steps[-1].index + 1 if cand_steps else 0
+        return Divergence(kind="outcome", step=end, shared=len(right), base=None, cand=None)
     return None
 
 
@@ -107,14 +111,16 @@ def _answer_differs(one: Step, other: Step) -> str | None:
     return "outcome" if one.scrubbed_digest is None or other.scrubbed_digest is None else "observation"
 
 
-def _parted(step: int, base: Step | None, cand: Step | None) -> Divergence:
+def _parted(shared: int, base: Step | None, cand: Step | None) -> Divergence:
+    at = cand or base
     kind = "action"
     message = None
     if base is None or cand is None or (base.kind is StepKind.SUBMIT) != (cand.kind is StepKind.SUBMIT):
         kind = "outcome"
     elif base.kind is cand.kind is StepKind.LLM:
         kind, message = "request", _first_difference(base.messages, cand.messages)
-    return Divergence(kind=kind, step=step, base=base, cand=cand, message=message)
+    step = at.index if at is not None else shared
+    return Divergence(kind=kind, step=step, shared=shared, base=base, cand=cand, message=message)
 
 
 def _first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:

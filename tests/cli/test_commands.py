@@ -138,7 +138,7 @@ def test_a_report_in_three_forms(trained: Project) -> None:
 def test_diff_shows_where_versions_part(trained: Project) -> None:
     ran = trained.ht("diff", "@~1..@")
     assert ran.code == 0
-    assert "three s1  failed_verification → solved  diverged at step 4 (outcome)  gained, collateral" in ran.out
+    assert "three s1  failed_verification → solved  diverged at step 6 (outcome)  gained, collateral" in ran.out
     assert [line.split()[0] for line in ran.lines if "proven unchanged" in line] == ["one", "two"]
     assert trained.ht("diff", "@~1..@", "--exit-code").code == 3
     one = trained.ht("diff", "@~1..@", "--task", "three")

@@ -46,29 +46,32 @@ def parted(one: str, other: str, base: Rollout = FAILED, cand: Rollout = SOLVED)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "kind", "step"),
+    ("one", "other", "kind", "step", "shared"),
     [
-        ("l:a=1 r:x=1 s", "l:b=1 r:x=1 s", "request", 0),
-        ("l:a=1 r:x=1 s", "l:a=1 r:y=1 s", "action", 1),
-        ("l:a=1 r:x=1 s", "l:a=1 n n r:y=1 s", "action", 1),
-        ("l:a=1 n r:x=1 s", "l:a=1 r:x=1 l:b=1 s", "outcome", 2),
-        ("l:a=1 r:x=1 s", "l:a=1 r:x=1", "outcome", 2),
-        ("l:a=1", "l:a=1 r:x=1 s", "outcome", 1),
-        ("l:a=1 s", "l:a=2 s", "reply", 0),
-        ("r:x=1 r:y=1 s", "r:x=1 r:y=2 s", "observation", 1),
-        ("r:x=1 r:y=1 s", "r:x=1 r:y=!", "outcome", 1),
-        ("l:a=1 r:x=1 s", "l:a=1 r:x=1 s", "outcome", 3),
-        ("l:a=1 l:b=1 l:c=1 s", "l:b=1 l:a=1 l:d=1 s", "request", 2),
-        ("l:a=1 l:b=1 l:c=1 s", "l:a=1 l:c=1 s", "request", 1),
-        ("l:a=1 l:b=1 r:x=1 s", "l:a=1 r:x=1 s", "action", 1),
-        ("l:a=1 l:b=1 s", "l:b=1 l:a=2 s", "reply", 1),
-        ("l:a=1 l:b=1 r:x=1 s", "l:x=1 l:b=1 l:a=1 r:x=1 s", "request", 0),
+        ("l:a=1 r:x=1 s", "l:b=1 r:x=1 s", "request", 0, 0),
+        ("l:a=1 r:x=1 s", "l:a=1 r:y=1 s", "action", 1, 1),
+        ("l:a=1 r:x=1 s", "l:a=1 n n r:y=1 s", "action", 3, 1),
+        ("l:a=1 n r:x=1 s", "l:a=1 r:x=1 l:b=1 s", "outcome", 2, 2),
+        ("l:a=1 r:x=1 s", "l:a=1 r:x=1", "outcome", 2, 2),
+        ("l:a=1", "l:a=1 r:x=1 s", "outcome", 1, 1),
+        ("l:a=1 s", "l:a=2 s", "reply", 0, 0),
+        ("r:x=1 r:y=1 s", "r:x=1 r:y=2 s", "observation", 1, 1),
+        ("r:x=1 r:y=1 s", "r:x=1 r:y=!", "outcome", 1, 1),
+        ("l:a=1 r:x=1 s", "l:a=1 r:x=1 s", "outcome", 3, 3),
+        ("l:a=1 n r:x=1 s", "n l:a=1", "outcome", 2, 1),
+        ("l:a=1 s", "n l:a=1 n s", "outcome", 4, 2),
+        ("", "", "outcome", 0, 0),
+        ("l:a=1 l:b=1 l:c=1 s", "l:b=1 l:a=1 l:d=1 s", "request", 2, 2),
+        ("l:a=1 l:b=1 l:c=1 s", "l:a=1 l:c=1 s", "request", 1, 1),
+        ("l:a=1 l:b=1 r:x=1 s", "l:a=1 r:x=1 s", "action", 1, 1),
+        ("l:a=1 l:b=1 s", "l:b=1 l:a=2 s", "reply", 1, 1),
+        ("l:a=1 l:b=1 r:x=1 s", "l:x=1 l:b=1 l:a=1 r:x=1 s", "request", 0, 0),
     ],
 )
-def test_the_first_difference_is_found(one: str, other: str, kind: str, step: int) -> None:
+def test_the_first_difference_is_found(one: str, other: str, kind: str, step: int, shared: int) -> None:
     found = parted(one, other)
     assert found is not None
-    assert (found.kind, found.step) == (kind, step)
+    assert (found.kind, found.step, found.shared) == (kind, step, shared)
 
 
 def test_the_same_and_the_same_end_is_no_difference() -> None:
@@ -107,10 +110,10 @@ def why(one: str, other: str, cand: Rollout = TRACED, **ran: tuple[str, ...]) ->
 
 def test_changed_code_that_ran_before_the_step_explains_a_flip() -> None:
     one, other = "l:a=1 r:x=1 s", "l:a=1 n r:y=1 l:c=1 s"
-    evidence = "a.py:3 ran before step 1 (action)"
+    evidence = "a.py:3 ran before step 2 (action)"
     assert why(one, other, at2=("a.py:3",)) == ("attributed", evidence)
     assert why(one, other, at0=("a.py:3",)) == ("attributed", evidence)
-    assert why(one, other, at3=("a.py:3",)) == ("collateral", "no changed line ran before step 1 (action)")
+    assert why(one, other, at3=("a.py:3",)) == ("collateral", "no changed line ran before step 2 (action)")
     assert why(one, other, at0=("a.py:3", "b.md"), at1=("c.md",))[1].startswith("a.py:3 and 2 more ran before")
 
 

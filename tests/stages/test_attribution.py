@@ -125,10 +125,10 @@ def test_another_repair_prompt_runs_only_where_repair_fired(made: Project) -> No
     assert by_task["easy"].executions == 0
     verdict = judged(made)
     assert [(flip.task, flip.gained, flip.attribution) for flip in verdict.gained] == [("shy", True, "attributed")]
-    assert verdict.gained[0].evidence == "agent/repair.py:12 ran before step 1 (request)"
+    assert verdict.gained[0].evidence == "agent/repair.py:12 ran before step 2 (request)"
     assert (verdict.lost, verdict.proven_unchanged) == ((), 1)
     table = made.ht("diff", "HEAD~1..HEAD").out
-    assert "diverged at step 1 (request)  gained, attributed: agent/repair.py:12 ran before step 1 (request)" in table
+    assert "diverged at step 2 (request)  gained, attributed: agent/repair.py:12 ran before step 2 (request)" in table
     assert "easy s1  proven unchanged" in table
     whole = made.ht("diff", "HEAD~1..HEAD", "--task", "shy").out
     assert "Message 4 of the request differs; the 3 before are the same." in whole

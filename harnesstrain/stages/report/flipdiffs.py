@@ -109,7 +109,7 @@ def _shown(flip: Flip, base: _Side, cand: _Side, both: str) -> FlipDiff:
     steps: list[Step] = []
     if before is not None and after is not None:
         divergence = first_divergence(base.rollout, before.steps, cand.rollout, after.steps)
-        shared = divergence.step if divergence is not None else None
+        shared = divergence.shared if divergence is not None else None
         steps = _exchanges(after.steps)[:shared]
     return FlipDiff(
         task=plain(flip.task),
@@ -207,7 +207,7 @@ def _differing(divergence: Divergence, before: Trace, after: Trace) -> tuple[str
     if base.action is not None and base.action == cand.action:
         what = "The same action gave another output"
         return f"{what}: {one_line(command_text(cand), 80)}.", side_by_side(output_text(base), output_text(cand))
-    since = "After the same exchanges" if divergence.step else "From the start"
+    since = "After the same exchanges" if divergence.shared else "From the start"
     texts = side_by_side(_deed(base, before), _deed(cand, after))
     if StepKind.SUBMIT in (base.kind, cand.kind):
         first, other = ("baseline", "candidate") if base.kind is StepKind.SUBMIT else ("candidate", "baseline")
