@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 
 import typer
 
 from harnesstrain.cli import exits, output
-from harnesstrain.core.errors import HtError, UsageError
+from harnesstrain.core.errors import HtError, Prerequisite, UsageError
+
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 COMMANDS = {
     "init": "Set up",
@@ -115,7 +119,7 @@ def _run(*, as_json: bool) -> int:
             raise leaving.__context__ from None
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except Exception as error:
-        wrong = _misused(error)
+        wrong = _misused(error) or _unusable(error, sys.argv[1:])
         return exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
 
 
@@ -130,6 +134,17 @@ def _misused(error: Exception) -> UsageError | None:
         output.say(text)
         text = f"`{command}` needs a command"
     return UsageError(text[:1].lower() + text[1:], hint=f"`{command} --help` shows what there is")
+
+
+def _unusable(error: Exception, words: list[str]) -> HtError | None:
+    """What the system says of a path that the command line names; None for any other error."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str):
+        return None
+    named = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+    if Path(error.filename).absolute() not in {Path(name).absolute() for name in named if name}:
+        return None
+    kind = Prerequisite if error.errno in _FORBIDDEN else UsageError
+    return kind(f"cannot use {error.filename}: {error.strerror}", hint="check the path and its permissions")
 
 
 def _plugin(arguments: list[str]) -> None:

@@ -57,6 +57,12 @@ def test_values_that_cannot_be(project: Make) -> None:
     refused(made.ht("evaluate", "--split", "trian"), 2, "no split 'trian'", "train, holdout, sealed")
 
 
+@pytest.mark.parametrize("words", ["init", "export runs --csv", "import harbor", "cache export", "serve-llm --config"])
+def test_a_path_that_no_system_takes(trained: Project, words: str) -> None:
+    long = "x" * 300
+    refused(trained.ht(*words.split(), long), 2, f"{long}: File name too long", "check the path")
+
+
 def test_names_of_plugins_that_are_not_there(project: Make) -> None:
     made = project()
     refused(made.ht("propose", "--estimator", "ptaches"), 2, "no 'ptaches' among estimators", "did you mean 'patches'?")
