@@ -107,6 +107,7 @@ def main() -> None:
 def _run(*, as_json: bool) -> int:
     """Run the command; returns the exit code.  Raises BrokenPipeError."""
     try:
+        _filled(sys.argv[1:])
         left = app(prog_name="ht", standalone_mode=False)
         output.finish()
         return left if isinstance(left, int) else 0
@@ -121,6 +122,21 @@ def _run(*, as_json: bool) -> int:
     except Exception as error:
         wrong = _misused(error) or _unusable(error, sys.argv[1:])
         return exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
+
+
+def _filled(words: list[str]) -> None:
+    """Raises UsageError where a word is empty: the shell variable that it was made of is not set.
+
+    What stands behind `--` is for another program.
+    """
+    for place, word in enumerate(words):
+        if word == "--":
+            return
+        if word and not (word.startswith("--") and word.endswith("=") and word.count("=") == 1):
+            continue
+        before = words[place - 1] if place and not word else word.rstrip("=")
+        what = f"{before} is given an empty value" if before.startswith("-") else "an argument is empty"
+        raise UsageError(what, hint="leave it out, or set the shell variable that it comes from")
 
 
 def _misused(error: Exception) -> UsageError | None:

@@ -57,6 +57,25 @@ def test_values_that_cannot_be(project: Make) -> None:
     refused(made.ht("evaluate", "--split", "trian"), 2, "no split 'trian'", "train, holdout, sealed")
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["evaluate", "--panel", ""], "--panel is given an empty value"),
+        (["evaluate", "--split="], "--split is given an empty value"),
+        (["export", "--csv", ""], "--csv is given an empty value"),
+        (["evaluate", "-p", "", "--json"], "-p is given an empty value"),
+        (["show", ""], "an argument is empty"),
+        (["evaluate", "--fresh", "x", ""], "an argument is empty"),
+    ],
+)
+def test_an_empty_word_is_a_shell_variable_that_is_not_set(trained: Project, words: list[str], what: str) -> None:
+    ran = trained.ht(*words)
+    assert ran.code == 2
+    assert f"error: {what}" in ran.err and "hint: leave it out" in ran.err
+    assert not ran.out or "--json" in words
+    assert not trained.git("status", "--porcelain")
+
+
 @pytest.mark.parametrize("words", ["init", "export runs --csv", "import harbor", "cache export", "serve-llm --config"])
 def test_a_path_that_no_system_takes(trained: Project, words: str) -> None:
     long = "x" * 300
