@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from harnesstrain.core.errors import ConfigError
 from harnesstrain.taskset.pull.laying import Layout
@@ -17,6 +18,16 @@ MAX_BYTES = 64 << 30
 """What an archive may take when it is unpacked."""
 
 _CHUNK = 1 << 20
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
+_CUT = "it is cut off: a tar ends with two blocks of zeros"
 _HINT = "fetch it again; tar (gz, bz2, xz) and zip are understood"
 
 
@@ -39,7 +50,7 @@ def unpack(path: Path, target: Path) -> int:
             _unzip(path, layout)
         else:
             _untar(path, layout)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise ConfigError(f"cannot unpack {path}: {error}", hint=_HINT) from None
     except OSError as error:
         raise ConfigError(f"cannot unpack {path}: {error.strerror or error}", hint=_HINT) from None
@@ -47,8 +58,38 @@ def unpack(path: Path, target: Path) -> int:
     return layout.bytes
 
 
+class _Member(tarfile.TarInfo):
+    """A member that must be there or be the end: by itself, `tarfile` takes whatever else it reads for the end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """The member of a header block.  Raises ReadError where it is cut off or no header."""
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if len(buf) < tarfile.BLOCKSIZE:
+                raise tarfile.ReadError(_CUT) from None
+            if any(buf):
+                raise tarfile.ReadError(f"something else is where a member's header belongs ({error})") from None
+            raise
+
+
+def _end(tar: tarfile.TarFile) -> None:
+    """Raises ReadError unless a second block of zeros is next, and nothing but zeros after it."""
+    source = tar.fileobj
+    assert source is not None
+    chunk = source.read(tarfile.BLOCKSIZE)
+    if len(chunk) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(_CUT)
+    while chunk:
+        if chunk.count(0) != len(chunk):
+            msg = "something follows its end"
+            raise tarfile.ReadError(msg)
+        chunk = source.read(_CHUNK)
+
+
 def _untar(path: Path, layout: Layout) -> None:
-    with tarfile.open(path) as tar:
+    with tarfile.open(path, tarinfo=_Member) as tar:
         for member in tar:
             if member.isdir():
                 if member.name not in (".", "./", ""):
@@ -63,6 +104,7 @@ def _untar(path: Path, layout: Layout) -> None:
             else:
                 kind = "hard link" if member.islnk() else "device or pipe"
                 raise ConfigError(f"{path} has a {kind}: {member.name}", hint="pack plain files")
+        _end(tar)
 
 
 def _unzip(path: Path, layout: Layout) -> None:

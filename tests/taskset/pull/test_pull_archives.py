@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import shutil
 import stat
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -120,6 +123,76 @@ def test_a_damaged_archive(tar: Callable[..., Path], tmp_path: Path) -> None:
     path = tar(member("a", b"x" * 100_000), mode="w:")
     path.write_bytes(path.read_bytes()[:50_000])
     with pytest.raises(ConfigError, match="cannot unpack|ends too early"):
+        unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_a_tar_is_whole_wherever_it_is_cut(tmp_path: Path, format: int) -> None:
+    path, whole = tmp_path / "set.tar", io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=format) as archive:
+        for name in ("a" * 90 + "/x", "b" * 90):
+            info, data = member(name)
+            archive.addfile(info, io.BytesIO(data))
+    content = whole.getvalue()
+    end = len(content.rstrip(b"\0"))
+    end += -end % 512
+    for size in (*range(512, end + 1024, 256), end + 1023):
+        path.write_bytes(content[:size])
+        with pytest.raises(ConfigError, match="set.tar") as caught:
+            unpack(path, tmp_path / f"cut{size}")
+        assert "\n" not in caught.value.message
+    for size in (end + 1024, end + 1500, len(content)):
+        path.write_bytes(content[:size])
+        assert unpack(path, tmp_path / f"whole{size}") == 2
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_tar_with_something_else_where_a_header_belongs(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path, whole = tmp_path / "set.tar", io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for name in "ab":
+            info, data = member(name)
+            archive.addfile(info, io.BytesIO(data))
+    content = whole.getvalue()
+    for garbled in (
+        content[:1024] + b"\x93" * 512 + content[1536:],
+        content[:1024] + b"\x93" * 100,
+        content[:1024] + bytes(512) + content[1024:],
+        content[:1024] + bytes(1024) + content[1024:],
+        content[:1024] + bytes(512),
+    ):
+        path.write_bytes(compress(garbled))
+        with pytest.raises(ConfigError, match="cannot unpack .*(header belongs|cut off|follows its end)"):
+            unpack(path, tmp_path / "out")
+        shutil.rmtree(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "writer", [("tar", "-cf"), ("tar", "-b1", "-cf"), ("bsdtar", "-cf"), ("tar", "-H", "v7", "-cf")]
+)
+def test_what_tar_programs_write_is_whole(tmp_path: Path, writer: tuple[str, ...]) -> None:
+    if shutil.which(writer[0]) is None:
+        pytest.skip(f"no {writer[0]}")
+    (tmp_path / "in/d").mkdir(parents=True)
+    (tmp_path / "in/d/a").write_bytes(b"x" * 512)
+    (tmp_path / "in/d/b").write_bytes(b"")
+    subprocess.run([*writer, str(tmp_path / "set.tar"), "-C", str(tmp_path / "in"), "d"], check=True)
+    assert unpack(tmp_path / "set.tar", tmp_path / "out") == 512
+
+
+def test_what_git_archive_writes_is_whole(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "a").write_bytes(b"x")
+    for words in (["init", "-q"], ["add", "a"], ["commit", "-qm", "a"], ["archive", "-o", "set.tar.gz", "HEAD"]):
+        subprocess.run([*git, *words], check=True)
+    assert unpack(tmp_path / "set.tar.gz", tmp_path / "out") == 1
+
+
+def test_a_gz_whose_checksum_is_wrong(tar: Callable[..., Path], tmp_path: Path) -> None:
+    path = tar(member("a"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-8] + bytes([content[-8] ^ 1]) + content[-7:])
+    with pytest.raises(ConfigError, match="cannot unpack"):
         unpack(path, tmp_path / "out")
 
 
