@@ -1,4 +1,4 @@
-"""Which model's runs a command means, where versions were measured on several: the configured one's, else the only one.
+"""Which runs a command means, where versions were measured on several models or panels: the configured one's first.
 
 Two models' runs are never taken together: each pair of runs has one regime.
 """
@@ -43,6 +43,26 @@ def of_one_model(
     names = [name_of(context, run) for run in models.values()]
     msg = f"{what} was measured on several models: {', '.join(names)}"
     raise Ambiguous(msg, hint=hint or f"--endpoint {shlex.quote(names[0])} chooses one", candidates=names)
+
+
+def configured_panel(context: Context) -> str:
+    """The digest of the configured panel and split; empty, which no run has, when there is no such panel here."""
+    from harnesstrain.taskset import load_panel
+
+    chosen = context.settings.panel
+    try:
+        split = None if chosen.split == "all" else chosen.split
+        return load_panel(chosen.chosen, context.settings.root).select(split=split).panel.digest
+    except HtError:
+        return ""
+
+
+def of_one_panel(context: Context, found: Sequence[T], run_of: Callable[[T], Run]) -> list[T]:
+    """Of what was found, that on the configured panel and split; where there is none of it, all of it."""
+    if len({run_of(one).panel for one in found}) < 2:
+        return list(found)
+    panel = configured_panel(context)
+    return [one for one in found if run_of(one).panel == panel] or list(found)
 
 
 def name_of(context: Context, run: Run) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from harnesstrain.cli.choosing import of_one_model, on_endpoint, unmeasured
+from harnesstrain.cli.choosing import configured_panel, of_one_model, of_one_panel, on_endpoint, unmeasured
 from harnesstrain.cli.revisions import Range, baseline, commit_of, measured_here, range_of
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.ids import SHORTEST, is_hex
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def run_of(context: Context, name: str, *, complete: bool = False, endpoint: str | None = None) -> str:
     """A run id, or the newest run of a version; with `complete` the newest complete one, where there is one.
 
-    `endpoint`: of the runs on that model; without it, those on the configured one come first.  Raises NotFound,
-    Ambiguous.
+    `endpoint`: of the runs on that model; without it, those on the configured one come first.  With `complete`, so do
+    those on the configured panel and split.  Raises NotFound, Ambiguous.
     """
     named = _named(context, name, ("run",))
     if named is not None:
@@ -34,6 +34,8 @@ def run_of(context: Context, name: str, *, complete: bool = False, endpoint: str
     ids = ", ".join(one.id[:8] for one in found[-2:])
     if endpoint is None:
         found = of_one_model(context, found, lambda one: one, commit[:8], hint=f"name the run: {ids}")
+    if complete:
+        found = of_one_panel(context, found, lambda one: one)
     whole = [one for one in found if context.store.is_complete(one.id)] if complete else []
     return (whole or found)[-1].id
 
@@ -47,9 +49,9 @@ def commit_named(context: Context, name: str) -> str:
 def runs_of(context: Context, text: str, endpoint: str | None = None) -> Range:
     """`base..cand` as two comparable runs: the newest complete pair of one panel, split, regime and seeds.
 
-    Where one side was begun only, the newest pair there is.  Each side may be a run id.  `endpoint`: only runs on that
-    model; without it, those on the configured one come first.  Raises NotFound when no such pair was measured,
-    Ambiguous where only other models have one, and several do.
+    Those on the configured panel and split come first.  Where one side was begun only, the newest pair there is.  Each
+    side may be a run id.  `endpoint`: only runs on that model; without it, those on the configured one come first.
+    Raises NotFound when no such pair was measured, Ambiguous where only other models have one, and several do.
     """
     left, _, right = text.partition("..")
     sides = [_named(context, side, ("run",)) if side else None for side in (left, right)]
@@ -83,7 +85,11 @@ def regimes_of(context: Context, text: str) -> Range | None:
 
 
 def verdict_of(context: Context, name: str, criterion: str | None, *, record: bool) -> Verdict:
-    """A verdict by id, or of a candidate, run or version against the baseline: recorded, or judged now."""
+    """A verdict by id, or of a candidate, run or version against the baseline: recorded, or judged now.
+
+    A candidate or version is decided by its runs on the configured panel and split; a run may be of any.  Raises
+    NotFound, Ambiguous.
+    """
     from harnesstrain.stages import judging
 
     named = _named(context, name, ("verdict",))
@@ -99,11 +105,28 @@ def verdict_of(context: Context, name: str, criterion: str | None, *, record: bo
         known = of_one_model(
             context, known, lambda one: context.store.run(one.cand_run), cand[:8], hint="name the verdict or the run"
         )
+        known = of_one_panel(context, known, lambda one: context.store.run(one.cand_run))
         if known and (known[-1].base_commit == base or cand == base):
+            if run is None:
+                _decides(context, context.store.run(known[-1].cand_run), name)
             return known[-1]
     pair = runs_of(context, f"{base}..{run or cand}")
+    if run is None:
+        _decides(context, context.store.run(pair.cand), name)
     spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=record)
     return judging.run(context, spec)
+
+
+def _decides(context: Context, run: Run, name: str) -> None:
+    """Raises NotFound where a version was measured elsewhere than on the configured panel and split only."""
+    panel = configured_panel(context)
+    if panel in ("", run.panel):
+        return
+    chosen = context.settings.panel
+    part = "other tasks of " if (run.split or "all") == chosen.split else ""
+    msg = f"{run.commit[:8]} was measured on {part}{run.place}, not on the configured panel and split ({chosen.split})"
+    hint = f"`ht evaluate {shlex.quote(name)}` measures it there; `ht promote {run.id[:8]}` decides by that run"
+    raise NotFound(msg, hint=hint)
 
 
 def _named(context: Context, name: str, kinds: tuple[str, ...]) -> str | None:
@@ -136,6 +159,7 @@ def _newest_pair(context: Context, bases: list[Run], cands: list[Run]) -> Range 
     if pairs:
         what = f"{pairs[0][0].commit[:8]}..{pairs[0][1].commit[:8]}"
         pairs = of_one_model(context, pairs, lambda pair: pair[0] if pair[0].configured else pair[1], what)
+        pairs = of_one_panel(context, pairs, lambda pair: pair[1])
     whole = {run.id: context.store.is_complete(run.id) for pair in pairs for run in pair}
     chosen = next((pair for pair in pairs if all(whole[run.id] for run in pair)), pairs[0] if pairs else None)
     return Range(base=chosen[0].id, cand=chosen[1].id) if chosen else None

@@ -120,3 +120,27 @@ def test_status_scores_the_baseline_on_the_configured_panel(project: Make) -> No
     partial = made.ht("status").out
     assert " of 1; 1 of 3 measured\n" in partial
     assert f"partial   run {begun[:8]}; `ht evaluate {made.git('rev-parse', 'main')[:8]} --split train" in partial
+
+
+def test_a_version_is_decided_on_the_configured_split_whatever_was_measured_last(project: Make) -> None:
+    made = project()
+    listed = 'train = ["one", "two"]\nholdout = ["three"]\n'
+    (made.root / "panel.toml").write_text(f'[panel]\nname = "tiny"\nsource = "tasks"\n{listed}')
+    cand = changed(made, "three")
+    assert made.ht("evaluate", f"main..{cand}", "--split", "holdout").code == 0
+    refused = made.ht("promote", cand)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{cand[:8]} was measured on tiny/holdout, not on the configured panel and split (train)" in refused.err
+    assert made.git("rev-parse", "main") != cand
+    aside = made.ht("judge", f"..{cand}", "--dry-run")
+    assert aside.code == 0 and "note: judged on tiny/holdout" in aside.err
+
+    (on_train, _) = (made.ht("evaluate", f"main..{cand}").lines[1], made.ht("evaluate", cand, "--split", "holdout"))
+    assert parsed(made.ht("judge", f"..{cand}", "--json"))["cand_run"] == on_train
+    held = made.ht("promote", cand)
+    assert (held.code, held.lines) == (0, ["rejected"]), held.err
+    assert made.git("rev-parse", "main") != cand
+
+    with made.store() as store:
+        (beyond,) = [run.id for run in store.runs() if run.split == "holdout" and run.commit == cand]
+    assert made.ht("promote", beyond[:8]).lines == [cand]

@@ -24,6 +24,7 @@ def command(
     Exits 4 when infrastructure noise could flip the verdict.
     """
     from harnesstrain.cli import output, runs
+    from harnesstrain.cli.choosing import configured_panel
     from harnesstrain.cli.doubting import doubt_of
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import flip_lines, verdict_line, verdict_object
@@ -35,6 +36,9 @@ def command(
     with opened(config=config, given=given, dry_run=dry_run) as context:
         plugin("criteria", criterion or context.settings.loop.criterion)
         pair = runs.runs_of(context, compared, endpoint)
+        run = context.store.run(pair.cand)
+        if configured_panel(context) not in ("", run.panel):
+            output.say(f"note: judged on {run.place}, not on the configured panel and split")
         spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
         verdict = judging.run(context, spec)
         output.emit("verdict", verdict_object(verdict)) if json else output.data(verdict.id)

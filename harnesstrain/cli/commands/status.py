@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from harnesstrain.cli import options as opt
-
-if TYPE_CHECKING:
-    from harnesstrain.measure.context import Context
 
 
 def command(config: opt.Config = None, json: opt.Json = False) -> None:
     """The baseline, the running commands, the last epoch, the model server."""
     from harnesstrain.cli import output
+    from harnesstrain.cli.choosing import configured_panel
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import status_lines
     from harnesstrain.measure.regimes import resume
@@ -22,7 +18,7 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
     with opened(config=config) as context:
         branch = context.settings.harness.branch or context.repo.branch()
         head = context.repo.branch_head(branch)
-        facts = status(context.store, head, panel=_panel(context))
+        facts = status(context.store, head, panel=configured_panel(context))
         resumed = {run: resume(context, context.store.run(run)) for run in facts.incomplete_runs}
         facts = facts.model_copy(update={"resumed_by": resumed})
         server = serving(context.state)
@@ -52,16 +48,3 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
     if any(not holder.stale for holder in holders):
         output.say("hint: `ht watch` looks on")
     output.data(f"server    {server.condition.value}" + (f" {server.url}" if server.url else ""))
-
-
-def _panel(context: Context) -> str:
-    """The digest of the configured panel and split; empty, which no run has, when there is no such panel here."""
-    from harnesstrain.core.errors import HtError
-    from harnesstrain.taskset import load_panel
-
-    chosen = context.settings.panel
-    try:
-        split = None if chosen.split == "all" else chosen.split
-        return load_panel(chosen.chosen, context.settings.root).select(split=split).panel.digest
-    except HtError:
-        return ""
