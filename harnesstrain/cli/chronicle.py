@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harnesstrain.cli.reporting import style_of, wrapped
 from harnesstrain.cli.styled import Line, Piece, clipped, line, padded, width_of
 from harnesstrain.cli.tables import log_cells, run_cells
-from harnesstrain.stages.report.history import LogRow, ceiling, curve, sparkline
+from harnesstrain.stages.report.history import LogRow, ceiling, comparable, curve, sparkline
 from harnesstrain.stages.report.records import EpochRow
 from harnesstrain.store.base import RunSummary
 
@@ -44,9 +44,11 @@ def curve_lines(epochs: Sequence[EpochRow], width: int | None) -> list[Line]:
     points = curve(epochs)
     if not points:
         return []
-    marks = promotions(epochs)
+    alike = comparable(epochs)
+    marks = promotions(alike)
     top = ceiling(epochs)
-    ends = f" {points[0]} → {points[-1]} of {top}"
+    since = f" since e{alike[0].number}" if len(alike) < len(epochs) else ""
+    ends = f" {points[0]} → {points[-1]} of {top}{since}"
     room = len(points) if width is None else max(8, width - len(LABEL) - len(ends))
     lines = [line(LABEL, (sparkline(points, top)[-room:], "green"), ends)]
     if "▲" in marks:

@@ -32,8 +32,9 @@ from harnesstrain.stages.report import (
     to_markdown,
     to_text,
 )
+from harnesstrain.stages.report.history import comparable, curve, epoch_rows
 from harnesstrain.stages.report.plain import one_line, plain
-from harnesstrain.stages.report.summary import checks
+from harnesstrain.stages.report.summary import checks, summary
 from harnesstrain.stages.report.tables import Table, escaped, fenced
 from harnesstrain.store import Store
 
@@ -594,3 +595,24 @@ def test_cells_that_the_infrastructure_failed_are_not_counted_as_measured(histor
 def test_heads_of_a_markdown_table_are_text_too() -> None:
     table = Table(heads=("a <b>|x",), rows=(("1",),))
     assert table.markdown()[0] == r"| a \<b\>\|x |"
+
+
+def test_no_curve_joins_two_models(history: History) -> None:
+    store = history.store
+    before = curve(epoch_rows(store))
+    assert (before, len(before)) == ((1, 3, 3), 3)
+    other = ENDPOINT.model_copy(update={"model": "large-coder"})
+    store.put_endpoint(other)
+    history.regime = history.regime.model_copy(update={"endpoint": other.fingerprint})
+    store.put_regime(history.regime)
+    again = history.run(B, {"t1": SOLVED, "t2": SOLVED, "t3": SOLVED, "t4": SOLVED})
+    none = history.candidate(B, None, "", reason="nothing to do")
+    store.put_epoch(Epoch(number=4, base=B, base_run=again.id, candidate=none.id, state="skipped", reason=none.reason))
+    store.put_epoch(Epoch(number=5, base=B, candidate=none.id, state="skipped", reason=none.reason))
+    rows = epoch_rows(store)
+    assert [row.number for row in comparable(rows)] == [4, 5]
+    assert curve(rows) == (4,)
+    told = " ".join(summary(build(store)).happened)
+    assert "Since e4 the baseline went from 4 to 4 of 4 solved" in told
+    assert "3 epochs before that ran on another model or panel: no curve joins them." in told
+    assert "4 → 4 of 4 since e4, on another model or panel before." in to_markdown(build(store))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from harnesstrain.core.errors import NotFound
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate, CandidateStatus
@@ -159,6 +160,7 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
     candidates = {candidate.id: candidate for candidate in records.candidates()}
     verdicts = list(records.verdicts())
     solves = scores(records)
+    places = _places(records)
     rows = []
     for epoch in sorted(records.epochs(), key=lambda e: e.number):
         candidate = candidates.get(epoch.candidate or "")
@@ -182,9 +184,29 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
                 flips=(*verdict.gained, *verdict.lost) if verdict else (),
                 verdict=verdict.id if verdict else None,
                 reason=one_line(epoch.reason),
+                measured_on=places.get(epoch.base_run or "", ""),
             )
         )
     return tuple(rows)
+
+
+def _places(records: Records) -> dict[str, str]:
+    """Panel and model of every run, as digests."""
+    models: dict[str, str] = {}
+    for run in records.runs():
+        if run.regime not in models:
+            try:
+                models[run.regime] = records.regime(run.regime).endpoint
+            except NotFound:
+                models[run.regime] = run.regime
+    return {run.id: f"{run.panel} {models[run.regime]}" for run in records.runs()}
+
+
+def comparable(epochs: Sequence[EpochRow]) -> tuple[EpochRow, ...]:
+    """The newest epochs that were all measured on one panel and one model."""
+    last = next((row.measured_on for row in reversed(epochs) if row.measured_on), "")
+    start = next((place for place in range(len(epochs), 0, -1) if epochs[place - 1].measured_on not in ("", last)), 0)
+    return tuple(epochs[start:])
 
 
 def status(records: Records, baseline: str | None = None, *, panel: str | None = None) -> Status:
@@ -232,7 +254,8 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
 
 
 def curve(epochs: Sequence[EpochRow]) -> tuple[int, ...]:
-    """Solves of the baseline before each epoch, then of the last promoted candidate."""
+    """Solves of the baseline before each of the newest comparable epochs, then of the last promoted candidate."""
+    epochs = comparable(epochs)
     points = [row.base_solved for row in epochs if row.base_solved is not None]
     if epochs and epochs[-1].state == "promoted" and epochs[-1].solved is not None:
         points.append(epochs[-1].solved)
@@ -240,8 +263,8 @@ def curve(epochs: Sequence[EpochRow]) -> tuple[int, ...]:
 
 
 def ceiling(epochs: Sequence[EpochRow]) -> int:
-    """Cells of the largest panel among the epochs."""
-    return max(((row.cells or 0) + row.not_needed for row in epochs), default=0)
+    """Cells of the largest measurement among the newest comparable epochs."""
+    return max(((row.cells or 0) + row.not_needed for row in comparable(epochs)), default=0)
 
 
 def sparkline(points: Sequence[int], top: int) -> str:

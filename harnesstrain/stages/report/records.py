@@ -93,6 +93,8 @@ class EpochRow(Record):
     """Of a promoted change: the flips of cells that its verdict did not need, and that were measured since."""
     verdict: str | None = None
     reason: str = ""
+    measured_on: str = ""
+    """Panel and model, as digests: only what was measured on the same makes one curve.  Empty: nothing was measured."""
 
     @property
     def every(self) -> tuple[Flip, ...]:

@@ -20,7 +20,7 @@ from harnesstrain.stages.report.cost_parts import (
     tasks_part,
 )
 from harnesstrain.stages.report.flip_parts import told
-from harnesstrain.stages.report.history import MARKS, ceiling, curve, sparkline
+from harnesstrain.stages.report.history import MARKS, ceiling, comparable, curve, sparkline
 from harnesstrain.stages.report.models_part import models_parts
 from harnesstrain.stages.report.overview_parts import belief, in_short, task_by_epoch, what_helped
 from harnesstrain.stages.report.records import EpochRow, Report, VerdictShown
@@ -106,7 +106,9 @@ def _epochs(report: Report) -> Part:
         return Part(title="Epochs")
     top = ceiling(report.epochs)
     points = curve(report.epochs)
-    ends = f"Baseline solves {sparkline(points, top)}  {points[0]} → {points[-1]} of {top}." if points else ""
+    alike = comparable(report.epochs)
+    since = f" since e{alike[0].number}, on another model or panel before" if len(alike) < len(report.epochs) else ""
+    ends = f"Baseline solves {sparkline(points, top)}  {points[0]} → {points[-1]} of {top}{since}." if points else ""
     table = Table(
         heads=("epoch", "state", "candidate", "solved", "95 %", "+", "−", "hypothesis", "reason"),
         rows=tuple(_epoch(row) for row in report.epochs),

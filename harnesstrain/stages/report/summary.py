@@ -10,7 +10,7 @@ from harnesstrain.core.records.certificate import Certified
 from harnesstrain.core.records.run import IMPORTED
 from harnesstrain.judge.attribution import ATTRIBUTED
 from harnesstrain.judge.comparison import NOT_CERTIFIED
-from harnesstrain.stages.report.history import ceiling, curve
+from harnesstrain.stages.report.history import ceiling, comparable, curve
 from harnesstrain.stages.report.promoted import gained, lost
 from harnesstrain.stages.report.records import EpochRow, Report
 
@@ -64,7 +64,11 @@ def _happened(report: Report) -> Iterator[str]:
         points, top = curve(epochs), ceiling(epochs)
         if points:
             where = f" on {_panel(report)}" if any(one.state for one in report.matrix.columns) else ""
-            yield f"The baseline went from {points[0]} to {points[-1]} of {top} solved{where}."
+            left = len(epochs) - len(shown := comparable(epochs))
+            since = f"Since e{shown[0].number} the" if left else "The"
+            yield f"{since} baseline went from {points[0]} to {points[-1]} of {top} solved{where}."
+            if left:
+                yield f"{_counted(left, 'epoch')} before that ran on another model or panel: no curve joins them."
         if not any(row.state == "promoted" and gained(row) for row in epochs):
             yield "No change was promoted that solves a further task."
     for one in report.moved:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harnesstrain.core.records.base import Record
+from harnesstrain.stages.report.history import comparable
 from harnesstrain.stages.report.records import EpochRow
 from harnesstrain.stages.report.spending import TaskLevers
 
@@ -46,7 +47,11 @@ class Figure(Record):
 
 
 def solve_curve(epochs: Sequence[EpochRow], top: int) -> Figure | None:
-    """Solves of the baseline before each epoch as a line, each candidate as a point with its interval."""
+    """Solves of the baseline before each epoch as a line, each candidate as a point with its interval.
+
+    Of the newest epochs that can be compared: a curve over two models or panels would show what no change did.
+    """
+    epochs = comparable(epochs)
     if not any(row.base_solved is not None for row in epochs):
         return None
     line = [{"epoch": row.number, "solved": row.base_solved} for row in epochs if row.base_solved is not None]
