@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harnesstrain.cli import output
 from harnesstrain.cli.session import settings_for
-from harnesstrain.core.errors import AnswerNo, HtError, Prerequisite, Unsupported, UsageError
+from harnesstrain.core.errors import AnswerNo, ConfigError, HtError, Prerequisite, Unsupported, UsageError
 from harnesstrain.core.records.task import Task
 from harnesstrain.core.settings import Settings
 from harnesstrain.measure.sandboxes import open_for
@@ -37,7 +37,7 @@ def run_check(
     loaded = load_panel(panel_of(panel, settings), settings.root)
     columns = {kind: _asked(kind, settings, loaded) for kind in KINDS}
     checked = check_loaded(asked(settings, loaded))
-    tasks = [task.model_copy(update={"runs": _runs(task, loaded, columns)}) for task in checked.tasks]
+    tasks = [placed(task, loaded, columns) for task in checked.tasks]
     if as_json:
         output.emit_list("checks", tasks, panel=checked.name, ok=checked.ok)
     else:
@@ -81,14 +81,22 @@ def _refused(opening: Callable[[], Sandbox], loaded: LoadedPanel, settings: Sett
         sandbox.close()
 
 
-def _against(sandbox: Sandbox, task: Task, host: Mapping[str, str]) -> Unsupported | None:
+def _against(sandbox: Sandbox, task: Task, host: Mapping[str, str]) -> Unsupported | ConfigError | None:
     try:
         needs_of_host(task, host)
         for environment in task.environments:
             sandbox.check(environment)
-    except Unsupported as error:
+    except (Unsupported, ConfigError) as error:
         return error
     return None
+
+
+def placed(task: TaskCheck, loaded: LoadedPanel, columns: dict[str, dict[str, HtError] | str]) -> TaskCheck:
+    """A check with where the task runs; its hint sends nobody to a sandbox that refuses the task."""
+    hint, docker = task.hint, columns["docker"]
+    if hint is not None and "sandbox.kind=docker" in hint and not isinstance(docker, str) and task.name in docker:
+        hint = docker[task.name].hint
+    return task.model_copy(update={"runs": _runs(task, loaded, columns), "hint": hint})
 
 
 def _runs(

@@ -22,6 +22,7 @@ bundle.py      sending the agent into a sandbox
 agent/         the agent itself; runs inside
 tree.py        a host directory as what a sandbox takes; landing.py: a sandbox's tree on the host
 dockerfile.py  the subset of Dockerfile that local and process build
+vetting.py     what no engine takes: an unknown instruction, an image's impossible name
 build.py       COPY and .dockerignore
 pins.py        determinism at the source
 scrub.py       normalising what is left, for comparison; scrub_rules.py: the rules

@@ -24,8 +24,8 @@ from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import SandboxFailure, Unsupported
 from harnesstrain.core.records.sandbox import Capabilities, Limits, SandboxIdentity
 from harnesstrain.core.records.task import Environment
-from harnesstrain.sandbox import bundle, pins, project
-from harnesstrain.sandbox.compose import MAIN, Composition, read_composition
+from harnesstrain.sandbox import bundle, pins, project, vetting
+from harnesstrain.sandbox.compose import MAIN, Composition, Service, read_composition
 from harnesstrain.sandbox.container import Settings, memory_mb
 from harnesstrain.sandbox.engine import (
     SocketChannel,
@@ -37,7 +37,7 @@ from harnesstrain.sandbox.engine import (
     translated,
 )
 from harnesstrain.sandbox.guard import Guard
-from harnesstrain.sandbox.images import Images
+from harnesstrain.sandbox.images import Images, Recipe
 from harnesstrain.sandbox.layers import LOCKS
 from harnesstrain.sandbox.leftovers import remove_all, remove_container
 from harnesstrain.sandbox.session import AgentSession
@@ -55,6 +55,8 @@ fi
 AGENT = ["/bin/sh", "-c", CHOOSE, "agent", bundle.BOOT, bundle.shell_agent()]
 PROJECT = "harnesstrain.project"
 """Label of what belongs to one task of several containers."""
+OWN = "ht-main"
+"""What a compose file finds as the name of the task's own image, where that has none yet."""
 UNTIL_EOF = ["sh", "-c", "cat >/dev/null"]
 """What keeps a container with an ENTRYPOINT of its own alive: until the driver goes."""
 
@@ -126,19 +128,35 @@ class DockerSandbox:
         return SandboxIdentity(kind="docker", image=image, pins=pins.VERSION, network=self.network)
 
     def check(self, environment: Environment) -> None:
-        """Raises Unsupported: network that the sandbox was not given, services without or beyond `docker compose`."""
+        """Raises Unsupported: network that the sandbox was not given, services without or beyond `docker compose`.
+
+        ConfigError: a Dockerfile or an image's name that no engine takes.
+        """
         if environment.context is None and environment.image is None and environment.compose is None:
             raise Unsupported("the task has neither a Dockerfile nor an image")
-        if environment.compose is not None:
-            if project.client_argv() is None:
-                msg = f"the task needs several containers ({environment.compose}), and `docker compose` is not here"
-                raise Unsupported(msg, hint="install the compose plugin of Docker")
-            self._composition(environment)
+        if environment.compose is not None and project.client_argv() is None:
+            msg = f"the task needs several containers ({environment.compose}), and `docker compose` is not here"
+            raise Unsupported(msg, hint="install the compose plugin of Docker")
+        self._check_images(environment)
         if environment.network != "none" and self.network == "none":
             raise Unsupported(
                 f"the task wants network '{environment.network}' and the sandbox has none",
                 hint="`--set sandbox.network=host` allows it",
             )
+
+    def _check_images(self, environment: Environment) -> None:
+        own = Service(MAIN, {}, image=environment.image)
+        if environment.context is not None:
+            own = replace(own, image=None, build=Recipe(environment.context))
+        services = [own]
+        if environment.compose is not None:
+            found = self._composition(environment).services
+            services = [own if _is_own(one) else one for one in found.values()]
+        for service in services:
+            if service.build is not None:
+                vetting.read(service.build.context / service.build.dockerfile)
+            elif service.image is not None:
+                vetting.check_image(service.image)
 
     def prepare(self, environment: Environment) -> None:
         """Build or pull the image, or those of all services, once."""
@@ -235,7 +253,7 @@ class DockerSandbox:
         assert environment.compose is not None
         folder = environment.context or environment.files or Path()
         cpus, memory = environment.cpus or 1, memory_mb(environment, Limits())
-        image = environment.image or "ht-main"
+        image = environment.image or OWN
         names = ("MAIN_IMAGE_NAME", "PREBUILT_IMAGE_NAME")
         values = {**dict.fromkeys(names, image), "CONTEXT_DIR": ".", "CPUS": f"{cpus:g}", "MEMORY": f"{memory}m"}
         return read_composition(folder / environment.compose, {**values, **environment.env})
@@ -246,7 +264,7 @@ class DockerSandbox:
         for name, service in composition.services.items():
             if service.build is not None:
                 found[name] = self._images.built(replace(service.build, timeout=environment.build_timeout))
-            elif service.image is not None and not (name == MAIN and service.image == "ht-main"):
+            elif service.image is not None and not _is_own(service):
                 found[name] = self._images.named(service.image)
             else:
                 found[name] = self._images.obtain(environment)
@@ -285,6 +303,11 @@ class DockerSandbox:
         if environment.workdir is None and own.get("working_dir"):
             session.stand_in(None, own["working_dir"])
         return session
+
+
+def _is_own(service: Service) -> bool:
+    """Whether a service runs the task's own image."""
+    return service.build is None and (service.image is None or (service.name == MAIN and service.image == OWN))
 
 
 def _reference(image: dict[str, Any]) -> str:

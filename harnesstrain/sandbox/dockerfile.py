@@ -9,12 +9,13 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harnesstrain.core.errors import ConfigError, SandboxFailure, Unsupported
 from harnesstrain.core.records.sandbox import RunResult
+from harnesstrain.sandbox import vetting
 
 SILENT = frozenset({"LABEL", "CMD", "EXPOSE", "MAINTAINER", "COMMENT"})
 """Instructions that change nothing a command could see."""
@@ -29,6 +30,7 @@ class Step:
     """RUN or COPY or WORKDIR."""
     text: str
     """As written, for messages."""
+    line: int
     command: str = ""
     """RUN: the shell command."""
     sources: tuple[str, ...] = ()
@@ -52,14 +54,10 @@ class Recipe:
 def parse(context: Path, base_env: Mapping[str, str], kind: str = "local") -> Recipe:
     """Read `context`/Dockerfile.  `kind`: the sandbox, for messages.
 
-    Raises ConfigError (no Dockerfile, unreadable), Unsupported (naming the instruction and its line).
+    Raises ConfigError (no Dockerfile, unreadable, a line that is no instruction), Unsupported (naming the
+    instruction and its line).
     """
-    path = context / "Dockerfile"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", hint="a task needs environment/Dockerfile") from error
-    return _Reader(context, base_env, kind).read(text)
+    return _Reader(context, base_env, kind).read(vetting.read(context / "Dockerfile"))
 
 
 class _Reader:
@@ -94,8 +92,6 @@ class _Reader:
             if kind not in readers:
                 raise self._refused(kind, line)
             readers[kind](value, line)
-        if not self.stages:
-            raise ConfigError(f"{self.context / 'Dockerfile'} has no FROM")
         return Recipe(tuple(self.steps), self.workdir, dict(self.env), self.user)
 
     def _from(self, value: str, line: int) -> None:
@@ -105,7 +101,7 @@ class _Reader:
 
     def _workdir(self, value: str, line: int) -> None:
         self.workdir = posixpath.normpath(posixpath.join(self.workdir, self._expand(value)))
-        self._add("WORKDIR", value, target=self.workdir)
+        self._add("WORKDIR", value, line, target=self.workdir)
 
     def _env(self, value: str, line: int) -> None:
         try:
@@ -130,7 +126,7 @@ class _Reader:
             raise self._refused("RUN with a here-document", line)
         words = _exec_form(value, line) if value.startswith("[") else ["/bin/sh", "-c", value]
         command = f"exec {shlex.join(words)}"
-        self._add("RUN", value, command=command)
+        self._add("RUN", value, line, command=command)
 
     def _copy(self, value: str, line: int) -> None:
         words = _exec_form(value, line) if value.startswith("[") else value.split()
@@ -147,11 +143,13 @@ class _Reader:
                 raise ConfigError(f"Dockerfile line {line}: COPY {source} leaves the build context")
         folder = target.endswith("/") or len(sources) > 1
         full = posixpath.normpath(posixpath.join(self.workdir, target)) + ("/" if folder else "")
-        self._add("COPY", value, sources=tuple(sources), target=full)
+        self._add("COPY", value, line, sources=tuple(sources), target=full)
 
-    def _add(self, kind: str, text: str, *, command: str = "", sources: tuple[str, ...] = (), target: str = "") -> None:
+    def _add(
+        self, kind: str, text: str, line: int, *, command: str = "", sources: tuple[str, ...] = (), target: str = ""
+    ) -> None:
         self.steps.append(
-            Step(kind, f"{kind} {text}", command, sources, target, self.workdir, dict(self.env), self.user)
+            Step(kind, f"{kind} {text}", line, command, sources, target, self.workdir, dict(self.env), self.user)
         )
 
     def _refused(self, what: str, line: int) -> Unsupported:
@@ -170,6 +168,20 @@ def only_root(recipe: Recipe, user: str | None, kind: str = "local") -> None:
         if name and name.partition(":")[0] not in ("root", "0"):
             raise Unsupported(
                 f"the {kind} sandbox has no user '{name}'", hint="use `--set sandbox.kind=docker` for this task"
+            )
+
+
+def only_writable(recipe: Recipe, shown: Callable[[str], str | None], kind: str = "local") -> None:
+    """Raises Unsupported when a COPY or WORKDIR would write where nothing can be written.
+
+    `shown`: the directory of the host that shows read-only what is at a path; None: it is writable.
+    """
+    for step in recipe.steps:
+        host = shown(step.target) if step.kind in ("COPY", "WORKDIR") else None
+        if host is not None and (step.kind == "COPY" or not Path(step.target).is_dir()):
+            raise Unsupported(
+                f"the {kind} sandbox has this machine's {host}, read-only: {step.text} (Dockerfile line {step.line})",
+                hint="use `--set sandbox.kind=docker` for this task",
             )
 
 

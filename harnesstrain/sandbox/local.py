@@ -186,6 +186,7 @@ class LocalSandbox:
         recipe = dockerfile.parse(environment.context, {**pins.ENVIRONMENT, "PATH": PROGRAMS})
         if os.geteuid() != 0:
             dockerfile.only_root(recipe, environment.user)
+        dockerfile.only_writable(recipe, rootfs.read_only)
         return recipe
 
     def _layers_of(self, environment: Environment) -> tuple[list[Path], dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import posixpath
 import shutil
 from pathlib import Path
 
@@ -56,6 +57,15 @@ def identity(host: Path = Path("/")) -> str:
             with os.scandir(host / name) as found:
                 facts[name] = sorted([item.name, item.stat().st_size if item.is_file() else 0] for item in found)
     return digest(facts)
+
+
+def read_only(path: str, host: Path = Path("/")) -> str | None:
+    """The directory of the host that a sandbox shows read-only at `path`; None where it can write."""
+    top = posixpath.normpath(path).strip("/").partition("/")[0]
+    if top in SYSTEM_LINKS and (host / top).is_symlink():
+        return f"/{(host / top).readlink()}"
+    shown = top in ("usr", "proc") or (top in SYSTEM_LINKS and (host / top).is_dir())
+    return f"/{top}" if shown else None
 
 
 def generate(target: Path, host: Path = Path("/")) -> None:

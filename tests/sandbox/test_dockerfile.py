@@ -8,7 +8,8 @@ import pytest
 
 from harnesstrain.core.errors import ConfigError, Unsupported
 from harnesstrain.sandbox.build import context_entries, copied
-from harnesstrain.sandbox.dockerfile import Recipe, only_root, parse
+from harnesstrain.sandbox.dockerfile import Recipe, only_root, only_writable, parse
+from harnesstrain.sandbox.rootfs import read_only
 from harnesstrain.sandbox.tree import entries
 
 
@@ -54,8 +55,6 @@ CMD ["sleep"]
         "STOPSIGNAL 9",
         "RUN --mount=type=cache,target=/x true",
         "COPY --from=other a b",
-        "EXPAND x",
-        "APPEND x",
     ],
 )
 def test_everything_else_is_refused_by_name_and_line(tmp_path: Path, line: str) -> None:
@@ -72,11 +71,39 @@ def test_stages_are_refused(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["RUN true\n", "FROM x\nCOPY a\n", "FROM x\nCOPY ../a b\n", 'FROM x\nRUN ["a"\n', 'FROM x\nENV A="b\n']
+    "text",
+    [
+        "RUN true\n",
+        "FROM x\nEXPAND x\n",
+        "FROM x\nAPPEND x\n",
+        "FROM x\nCOPY a\n",
+        "FROM x\nCOPY ../a b\n",
+        'FROM x\nRUN ["a"\n',
+        'FROM x\nENV A="b\n',
+    ],
 )
 def test_what_is_written_wrongly_is_a_config_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError):
         recipe(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "line", ["COPY a /usr/local/bin/a", "COPY a /usr/b/../lib/", "WORKDIR /usr/nothing/here", "WORKDIR /usr\nCOPY a b"]
+)
+def test_where_nothing_can_be_written_is_refused_by_line(tmp_path: Path, line: str) -> None:
+    found = recipe(tmp_path, f"FROM x\nRUN true\n{line}\n")
+    with pytest.raises(
+        Unsupported, match=rf"this machine's /usr, read-only: .* \(Dockerfile line {3 + line.count(chr(10))}\)"
+    ):
+        only_writable(found, read_only)
+    only_writable(recipe(tmp_path, "FROM x\nWORKDIR /usr\nCOPY a /usrlocal/a\nCOPY a /opt/\n"), read_only)
+
+
+def test_system_links_lead_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "bin").symlink_to("usr/bin")
+    assert read_only("/bin/sh", tmp_path) == "/usr/bin"
+    assert read_only("/sbin/x", tmp_path) is None
+    assert read_only("/opt/usr", tmp_path) is None
 
 
 def test_a_dockerfile_that_is_no_text_is_a_config_error(tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
             needs_of_host(task, host)
             for environment in task.environments:
                 devices.bench.sandbox.check(environment)
-        except Unsupported as error:
+        except (Unsupported, ConfigError) as error:
             msg = f"task '{name}': {error.message}"
             without = f"`--exclude {name}` leaves it out"
-            raise Unsupported(msg, hint=f"{error.hint}; {without}" if error.hint else without, **error.extra) from error
+            raise type(error)(msg, hint=f"{error.hint}; {without}" if error.hint else without, **error.extra) from error
     seeds = tuple(range(1, spec.seeds + 1))
     regime = devices.bench.regime
     id = Run.identify(spec.commit, chosen.panel.digest, regime.digest, seeds, spec.fresh)
