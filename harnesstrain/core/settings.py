@@ -304,7 +304,7 @@ def _validated(key: str, given: Given) -> Any:
         raise _fault(given, f"unknown setting '{key}'", _did_you_mean(key, _declared()))
     try:
         if given.text and one.is_list:
-            value = one.adapter.validate_python([part.strip() for part in given.value.split(",")])
+            value = one.adapter.validate_python(_listed(given))
         elif given.text:
             value = one.adapter.validate_strings(given.value)
         elif given.origin.layer == "flag":
@@ -324,6 +324,22 @@ def _complaint(error: ValidationError, value: Any) -> str:
         return first["msg"].removeprefix("Value error, ")
     shown = repr(value)
     return f"{first['msg'].replace('Input ', '', 1)}, got {shown if len(shown) <= 40 else shown[:37] + '…'}"
+
+
+def _listed(given: Given) -> list[Any]:
+    """A list that is written as text: as in `ht.toml` where anything is quoted, else parts between commas."""
+    import tomllib
+
+    text = given.value.strip()
+    if not text.startswith("[") or not {'"', "'"} & set(text):
+        return [part.strip() for part in text.split(",")]
+    try:
+        found = tomllib.loads(f"list = {text}")
+    except tomllib.TOMLDecodeError:
+        found = {}
+    if len(found) != 1 or not isinstance(found["list"], list):
+        raise _fault(given, f"'{text}' is no list", 'write ["a", "b"] or a,b')
+    return found["list"]
 
 
 def _fault(given: Given, message: str, hint: str) -> HtError:

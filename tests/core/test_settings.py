@@ -142,6 +142,27 @@ def test_environment_text_is_parsed_and_its_faults_name_the_variable(tmp_path: P
         load(tmp_path, {"HT_JOBS": "many"}, {})
 
 
+@pytest.mark.parametrize(
+    ("text", "stop"),
+    [
+        ('["a", "b"]', ("a", "b")),
+        ("['a,b', \"c\"]", ("a,b", "c")),
+        ('[\n  "a",\n]', ("a",)),
+        ("[INST]", ("[INST]",)),
+        ("[INST], [/INST]", ("[INST]", "[/INST]")),
+    ],
+)
+def test_a_list_may_be_written_as_in_the_file(tmp_path: Path, text: str, stop: tuple[str, ...]) -> None:
+    assert load(tmp_path, {}, {"llm.sampling.stop": text}).llm.sampling.stop == stop
+    assert load(tmp_path, {"HT_VERIFIER_ENV": text}, {}).sandbox.verifier_env == stop
+
+
+@pytest.mark.parametrize("text", ['["a"', '["a"] more', '["a"]\nx = "b"', '["a", 1]'])
+def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        load(tmp_path, {}, {"llm.sampling.stop": text})
+
+
 def test_flags_may_be_text_and_their_faults_are_usage(tmp_path: Path) -> None:
     settings = load(tmp_path, {}, {"llm.sampling.stop": "a, b", "budgets.steps": "4", "sandbox.cpus": 2})
     assert settings.llm.sampling.stop == ("a", "b")
