@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harnesstrain.cli.revisions import commits_of
@@ -32,6 +33,37 @@ def versions_of(context: Context, name: str, *, early_stop: bool) -> list[Versio
         raise UsageError(msg, hint=f"`ht evaluate ..{name} --early-stop` compares with the promoted baseline")
     commits = commits_of(context, name)
     return [Version(commit=one, against_last=early_stop and index > 0) for index, one in enumerate(commits)]
+
+
+def left_out(context: Context) -> tuple[str, ...]:
+    """Uncommitted files that a measurement of the checked-out version does not see.
+
+    Settings, panels, tasks, rules and patches are read from the checkout itself, so their changes count.
+    """
+    root, settings = context.repo.root, context.settings
+    read = [settings.file, settings.llm.script, settings.sandbox.scrub, settings.panel.path]
+    read += [
+        settings.resolve(table["dir"]) for table in settings.estimator.values() if isinstance(table.get("dir"), str)
+    ]
+    places = [path.absolute() for path in read if path is not None]
+
+    def is_read(name: str) -> bool:
+        path = (root / name).absolute()
+        return any(path == one or one in path.parents for one in places) or _of_tasks(path)
+
+    return tuple(name for name in context.repo.dirty() if not is_read(name))
+
+
+def _of_tasks(path: Path) -> bool:
+    """Whether a file is of a task or describes a panel, or a folder holds nothing else."""
+    if path.is_dir():
+        return all(_of_tasks(one) for one in path.rglob("*") if one.is_file())
+    if any((folder / "task.toml").is_file() for folder in path.parents):
+        return True
+    try:
+        return path.suffix == ".toml" and b"[panel]" in path.read_bytes()
+    except OSError:
+        return False
 
 
 def line_of(result: Evaluated | Estimate) -> str:

@@ -288,6 +288,11 @@ def test_a_dirty_worktree_is_said_measured_without_and_left_alone(project: Make)
     ran = made.ht("evaluate")
     assert ran.code == 0
     assert "note: 1 uncommitted file is not measured: agent/main.py" in ran.err
+    for name in ("ht.toml", "rules.jsonl", "panel.toml", "tasks/one/task.toml"):
+        with (made.root / name).open("a") as file:
+            file.write("\n")
+    made.patch("09-new", "agent/skills/two")
+    assert "note: 1 uncommitted file is not measured: agent/main.py" in made.ht("evaluate", "-n").err
     assert "1 of 3 solved" in ran.err
     loop = made.ht("epoch")
     assert loop.code == 0, loop.err

@@ -48,7 +48,7 @@ def command(
     """
     from harnesstrain.cli import output, revisions
     from harnesstrain.cli.endpoints import models_of, on_each
-    from harnesstrain.cli.measuring import check, check_infra, line_of, versions_of
+    from harnesstrain.cli.measuring import check, check_infra, left_out, line_of, versions_of
     from harnesstrain.cli.session import opened
     from harnesstrain.core.registry import load as plugin
     from harnesstrain.measure.context import Context
@@ -78,7 +78,7 @@ def command(
             max_tokens=max_tokens,
             criterion=criterion,
         )
-        if "@" in names and (changed := context.repo.dirty()):
+        if "@" in names and (changed := left_out(context)):
             what = output.counted(len(changed), "uncommitted file")
             output.say(f"note: {what} {'is' if len(changed) == 1 else 'are'} not measured: {', '.join(changed[:3])}")
         results: list[Evaluated | Estimate] = []
