@@ -5,6 +5,7 @@ Read this to learn every record that crosses a room's edge.  May import: the sta
 errors.py       the one error tree: kind, exit code, hint, owner
 digests.py      canonical JSON and the one digest function
 ids.py          digests as ids: short forms and prefixes
+texts.py        text as UTF-8 can hold it
 records/        frozen records, one file per noun
 ports.py        protocols that a higher floor injects into a lower one (caches)
 sections.py     every setting: default, environment variable, whether it is measured

@@ -12,6 +12,8 @@ from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, ToolCall,
 
 OWN_FIELD = "harnesstrain"
 """Field under which our front publishes what the OpenAI format has no place for."""
+MOST = 2**48
+"""Tokens that are believed of one call."""
 
 
 def request_body(request: LlmRequest, model: str) -> dict[str, Any]:
@@ -219,4 +221,7 @@ def _logprobs_body(reply: Reply) -> dict[str, Any] | None:
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 and math.isfinite(value) else 0
+    """A count that can be stored and added to others; 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        return 0
+    return int(min(value, MOST))

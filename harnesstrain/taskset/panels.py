@@ -11,6 +11,7 @@ from typing import NamedTuple
 from harnesstrain.core.errors import ConfigError, HtError, NotFound, Prerequisite, UsageError
 from harnesstrain.core.records.task import Panel, PanelTask, Task
 from harnesstrain.core.resources import shipped
+from harnesstrain.core.texts import whole
 from harnesstrain.taskset.base import SPLITS, Inspected, inspect_task, recognise, unsupported
 from harnesstrain.taskset.document import Document, read
 from harnesstrain.taskset.panelfile import PanelFile, Place, match, narrowed, parse, places
@@ -181,7 +182,11 @@ def _from_directory(path: Path) -> LoadedPanel:
 
 
 def _task_names(source: Path) -> list[str]:
-    return sorted(path.name for path in source.iterdir() if path.is_dir() and recognise(path))
+    names = sorted(path.name for path in source.iterdir() if path.is_dir() and recognise(path))
+    for name in names:
+        if whole(name) != name:
+            raise ConfigError(f"{source}: the name of task {ascii(name)} is not UTF-8", hint="rename its directory")
+    return names
 
 
 def _load(name: str, source: Path, found: tuple[Place, ...]) -> LoadedPanel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,14 @@ def test_a_directory_of_tasks_is_a_panel_and_so_is_one_task(root: Path) -> None:
 def test_a_panel_file_may_select_from_a_shipped_set(root: Path) -> None:
     write(root, 'train = ["fix-*"]\n', source="quick", name="bugs")
     assert "fix-countdown" in load_panel("bugs", root).tasks
+
+
+def test_a_directory_whose_name_is_no_text_is_no_task(root: Path, make_task: MakeTask) -> None:
+    folder = root / "tasksets" / "mine"
+    (folder / "fix-one").rename(os.fsdecode(os.fsencode(folder) + b"/fix-\xff"))
+    for asked in ("mine", str(folder)):
+        with pytest.raises(ConfigError, match=r"the name of task 'fix-.udcff' is not UTF-8"):
+            load_panel(asked, root)
 
 
 def test_unknown_panels_and_empty_directories(root: Path) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.records.base import Record
+from harnesstrain.core.texts import WholeText
 
 
 class Sampling(Record):
@@ -30,9 +31,9 @@ class Sampling(Record):
 class ToolCall(Record):
     """A call the model asked for."""
 
-    id: str
-    name: str
-    arguments: str
+    id: WholeText
+    name: WholeText
+    arguments: WholeText
     """Raw JSON text as the model wrote it; not validated."""
 
 
@@ -61,12 +62,12 @@ class Usage(Record):
 
 
 class Reply(Record):
-    """A complete model reply.  Exactly what the LLM cache stores."""
+    """A complete model reply.  Exactly what the LLM cache stores.  Its texts are valid Unicode, whoever made it."""
 
-    content: str = ""
-    reasoning: str = ""
+    content: WholeText = ""
+    reasoning: WholeText = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str = "stop"
+    finish_reason: WholeText = "stop"
     """`stop`, `length`, `tool_calls` or whatever the server says."""
     usage: Usage = Field(default_factory=Usage)
     token_ids: tuple[int, ...] | None = None
