@@ -47,11 +47,23 @@ def _without_password(text: str) -> str:
     return text
 
 
+def _database(text: str) -> str:
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        raise ValueError("must be a database URL, such as postgresql://HOST/NAME; a directory is store.path")
+    return _without_password(text)
+
+
 VariableName = Annotated[str, AfterValidator(_variable_name)]
 """The name of an environment variable that holds a secret; a value that looks like the secret is refused."""
 
 Url = Annotated[str, AfterValidator(_without_password)]
 """A URL without a password."""
+
+DatabaseUrl = Annotated[str, AfterValidator(_database)]
+"""The URL of a database, without a password."""
+
+LARGEST = 2**53
+"""A whole number that every reader of JSON keeps exactly and every column of the store holds."""
 
 
 def setting(default: Any, *, measured: bool, env: str | None = None, via: str | None = None, **constraints: Any) -> Any:
@@ -78,7 +90,7 @@ class StoreSection(Section):
 
     path: Path = setting(Path(".ht"), measured=False, env="HT_STORE")
     """Directory of the store."""
-    url: Url | None = setting(None, measured=False, env="HT_STORE_URL")
+    url: DatabaseUrl | None = setting(None, measured=False, env="HT_STORE_URL")
     """Database URL for the records when several machines share them.  Unset: SQLite inside `path`."""
 
 
@@ -89,11 +101,11 @@ class SamplingSection(Section):
     """0 is greedy."""
     top_p: float = setting(1.0, measured=True, gt=0, le=1)
     """Nucleus: the smallest set of tokens that holds this much probability."""
-    top_k: int | None = setting(None, measured=True, ge=1)
+    top_k: int | None = setting(None, measured=True, ge=1, le=LARGEST)
     """Only the k likeliest tokens.  Unset: all."""
-    seed: int = setting(12345, measured=True, env="HT_SEED", ge=0)
+    seed: int = setting(12345, measured=True, env="HT_SEED", ge=0, le=LARGEST)
     """Added to the rollout's seed."""
-    max_tokens: int = setting(192, measured=True, ge=1)
+    max_tokens: int = setting(192, measured=True, ge=1, le=LARGEST)
     """Completion tokens per call, at most."""
     stop: tuple[str, ...] = setting((), measured=True)
     """Texts that end a completion."""
@@ -116,9 +128,9 @@ class LlmSection(Section):
     """Model name or file.  Unset: the engine's own."""
     api_key_env: VariableName | None = setting(None, measured=False, env="HT_LLM_API_KEY_ENV")
     """Name of the environment variable that holds the API key."""
-    context_length: int = setting(4096, measured=True, env="HT_CONTEXT_LENGTH", ge=256)
+    context_length: int = setting(4096, measured=True, env="HT_CONTEXT_LENGTH", ge=256, le=LARGEST)
     """Tokens, prompt and completion together."""
-    max_running: int | None = setting(None, measured=False, env="HT_MAX_RUNNING", ge=1)
+    max_running: int | None = setting(None, measured=False, env="HT_MAX_RUNNING", ge=1, le=LARGEST)
     """Requests at once, at most.  Unset: what the endpoint allows."""
     script: Path | None = setting(None, measured=True, via="endpoint", env="HT_LLM_SCRIPT")
     """Replies of the `scripted` engine (a file)."""
@@ -142,9 +154,9 @@ class EndpointSection(Section):
     """Model name or file.  Unset: the engine's own."""
     api_key_env: VariableName | None = setting(None, measured=False)
     """Name of the environment variable that holds the API key."""
-    context_length: int | None = setting(None, measured=True, via="endpoint", ge=256)
+    context_length: int | None = setting(None, measured=True, via="endpoint", ge=256, le=LARGEST)
     """Tokens, prompt and completion together.  Unset: as in [llm]."""
-    max_running: int | None = setting(None, measured=False, ge=1)
+    max_running: int | None = setting(None, measured=False, ge=1, le=LARGEST)
     """Requests at once, at most.  Unset: what the endpoint allows."""
     script: Path | None = setting(None, measured=True, via="endpoint")
     """Replies of the `scripted` engine (a file)."""
@@ -167,7 +179,7 @@ class SandboxSection(Section):
     """Names of variables of this machine that verifiers may be given, where task.toml asks for them."""
     allow_unisolated: bool = setting(False, measured=False, env="HT_ALLOW_UNISOLATED")
     """Accept a sandbox or a jail that cannot isolate.  Every record and report says so."""
-    memory_mb: int | None = setting(None, measured=True, env="HT_MEMORY_MB", ge=16)
+    memory_mb: int | None = setting(None, measured=True, env="HT_MEMORY_MB", ge=16, le=2**40)
     """Memory of one sandbox when its task names none."""
     cpus: float | None = setting(None, measured=True, env="HT_CPUS", gt=0, allow_inf_nan=False)
     """Processors of one sandbox when its task names none."""
@@ -180,11 +192,11 @@ class SandboxSection(Section):
 class BudgetsSection(Section):
     """[budgets]: what one rollout may spend."""
 
-    steps: int = setting(30, measured=True, env="HT_STEPS", ge=1)
+    steps: int = setting(30, measured=True, env="HT_STEPS", ge=1, le=LARGEST)
     """Model calls."""
-    actions: int = setting(200, measured=True, ge=1)
+    actions: int = setting(200, measured=True, ge=1, le=LARGEST)
     """Environment actions."""
-    tokens: int = setting(200_000, measured=True, ge=1)
+    tokens: int = setting(200_000, measured=True, ge=1, le=LARGEST)
     """Prompt and completion tokens, over the rollout."""
     time: float = setting(900.0, measured=True, gt=0, allow_inf_nan=False)
     """Recorded seconds.  A task's own timeout replaces it."""
@@ -199,9 +211,9 @@ class BudgetsSection(Section):
 class MeasureSection(Section):
     """[measure]: how cells are measured."""
 
-    jobs: int = setting(2, measured=False, env="HT_JOBS", ge=1)
+    jobs: int = setting(2, measured=False, env="HT_JOBS", ge=1, le=LARGEST)
     """Rollouts at once."""
-    retries: int = setting(1, measured=False, env="HT_RETRIES", ge=0)
+    retries: int = setting(1, measured=False, env="HT_RETRIES", ge=0, le=LARGEST)
     """Further attempts after an infrastructure failure."""
     cache: Literal["on", "read", "write", "off"] = setting("on", measured=False, env="HT_CACHE")
     """Use of the caches: `on`, `read` only, `write` only, `off`."""
@@ -238,5 +250,5 @@ class LoopSection(Section):
     """Re-execute recorded action chains and play rollouts back to their harness; leave out the tasks that fork."""
     early_stop: bool = setting(True, measured=False, env="HT_EARLY_STOP")
     """Measure of a candidate only what can still change the verdict.  `--exhaustive` measures everything."""
-    stop_after_failures: int = setting(2, measured=False, ge=1)
+    stop_after_failures: int = setting(2, measured=False, ge=1, le=LARGEST)
     """Failed or empty proposals in a row that end the loop."""

@@ -79,6 +79,8 @@ def test_the_nearest_parent_wins(tmp_path: Path) -> None:
         ("[budgets]\ntime = nan\n", 2, "budgets.time should be", "`ht config`"),
         ("[llm]\nurl = 'http://me:hunter2@host/v1'\n", 2, "llm.url must not contain a password", "`ht config`"),
         ("[store]\nurl = 'postgresql://u:hunter2@h/db'\n", 2, "store.url must not contain a password", "`ht config`"),
+        ("[store]\nurl = 'shared'\n", 2, "store.url must be a database URL", "`ht config`"),
+        ("[store]\nurl = '/srv/ht'\n", 2, "a directory is store.path", "`ht config`"),
         ("[measure]\njobs = \n", 2, "Invalid value", "correct the TOML"),
     ],
 )
@@ -260,3 +262,15 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
         settings.measure.jobs = 3  # type: ignore[misc]
     with pytest.raises(UsageError, match="no setting 'measure.job'"):
         settings.origin("measure.job")
+
+
+@pytest.mark.parametrize("key", [one.key for one in declared() if type(one.default) is int] + ["llm.sampling.top_k"])
+def test_a_whole_number_can_be_stored_with_something_added(tmp_path: Path, key: str) -> None:
+    with pytest.raises(UsageError, match=f"{key} should be less than or equal to"):
+        load(tmp_path, {}, {key: "99999999999999999999999"})
+    assert load(tmp_path, {}, {key: str(2**40)}).value(key) == 2**40
+
+
+@pytest.mark.parametrize("url", ["postgresql://h/db", "postgresql+psycopg://me@h/db", "sqlite:////srv/.ht/store.db"])
+def test_urls_of_databases_are_taken(tmp_path: Path, url: str) -> None:
+    assert load(tmp_path, {"HT_STORE_URL": url}, {}).store_location == url

@@ -110,7 +110,7 @@ def tables_page() -> str:
         "| type | Parquet, Arrow | CSV | pandas |",
         "|---|---|---|---|",
         "| text | string | UTF-8; what begins like a formula has an apostrophe in front | `str` |",
-        "| int | int64 | digits | `Int64` |",
+        "| int | int64; what it cannot hold is the nearest it can | digits | `Int64` |",
         "| float | float64; may be infinite | decimal, `inf` | `float64` |",
         "| bool | bool | `true`, `false` | `boolean` |",
         "| time | timestamp in microseconds, UTC | `2026-01-31 12:00:00.000000`, UTC | `datetime64[us]` |",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harnesstrain.core.texts import whole
 from harnesstrain.store.frames.shapes import Column, Row, Shape
 
 BATCH_ROWS = 16_384
@@ -22,6 +23,8 @@ TYPES: dict[str, pa.DataType] = {
     "texts": pa.list_(pa.string()),
     "ints": pa.list_(pa.int64()),
 }
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+"""Of a whole number in a column.  One beyond is shown as the nearest."""
 
 
 def schema(shape: Shape) -> pa.Schema:
@@ -54,15 +57,25 @@ def _array(column: Column, values: list[Any]) -> pa.Array:
     kind = TYPES[column.type]
     if column.type in ("text", "texts"):
         values = [_text(value) for value in values]
-    return pa.array(values, kind)
+    try:
+        return pa.array(values, kind)
+    except OverflowError:
+        return pa.array([_within(value) for value in values], kind)
+
+
+def _within(value: Any) -> Any:
+    """A whole number that 64 bits hold."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return min(max(value, LOWEST), HIGHEST)
+    if isinstance(value, list | tuple):
+        return [_within(one) for one in value]
+    return value
 
 
 def _text(value: Any) -> Any:
     """Text as UTF-8 can hold it: what it cannot becomes U+FFFD."""
     if isinstance(value, str):
-        if value.isascii():
-            return str(value)
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole(str(value))
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list | tuple):

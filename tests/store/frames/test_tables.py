@@ -19,7 +19,7 @@ from harnesstrain.core.errors import StoreCorrupt, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Candidate
 from harnesstrain.core.records.certificate import Certificate, Certified
-from harnesstrain.core.records.llm import Usage
+from harnesstrain.core.records.llm import Sampling, Usage
 from harnesstrain.core.records.rollout import Drift, Outcome, Rollout, Source, Step, StepKind, Trace
 from harnesstrain.core.records.verdict import (
     NOT_NEEDED,
@@ -35,7 +35,7 @@ from harnesstrain.store.frames import arrow
 from harnesstrain.store.frames.catalogue import TABLES, table
 from harnesstrain.store.frames.reading import Reading
 from harnesstrain.store.frames.shapes import Row
-from tests.store.making import COMMIT, PANEL, REGIME, a_candidate, a_rollout, a_trace, a_verdict, recorded
+from tests.store.making import COMMIT, PANEL, REGIME, a_candidate, a_rollout, a_run, a_trace, a_verdict, recorded
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables.txt"
 
@@ -307,6 +307,18 @@ def test_any_text_has_a_place(values: list[str | bytes | None]) -> None:
     for text, value in zip(found, values, strict=True):
         if isinstance(value, str) and all(not 0xD800 <= ord(letter) < 0xE000 for letter in value):
             assert text == value
+
+
+def test_a_number_beyond_its_column_is_the_nearest(store: Store) -> None:
+    regime = REGIME.model_copy(update={"sampling": Sampling(seed=10**22)})
+    run = a_run().model_copy(update={"regime": regime.digest})
+    recorded(store)
+    store.put_regime(regime)
+    store.put_run(run.model_copy(update={"id": "f" * 64}))
+    (batch,) = arrow.batches(TABLES["runs"].shape, rows(store, "runs"))
+    seeds = batch.column("sampling_seed").to_pylist()
+    assert seeds == [REGIME.sampling.seed, 2**63 - 1]
+    assert batch.column("seeds").to_pylist() == [[1], [1]]
 
 
 def test_batches_end_with_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
