@@ -19,7 +19,8 @@ HtError                        bug             1
    │  ├─ ContextOverflow       context_overflow    the request does not fit (owned by the policy)
    │  ├─ RateLimited           rate_limited
    │  ├─ TransportFailure      transport
-   │  └─ BadRequest            bad_request         a 4xx: a bug, never retried
+   │  ├─ BadRequest            bad_request         400, 413, 422: the harness's to handle, never retried
+   │  └─ Refused               refused             any other 4xx (key, credit, model, route): not retried at once
    ├─ SandboxFailure           infra_sandbox
    │  └─ Unsupported           unsupported         the sandbox cannot run this task; said before anything starts
    └─ VerifierFailure          infra_verifier
@@ -175,9 +176,15 @@ class TransportFailure(LlmFailure):
 
 
 class BadRequest(LlmFailure):
-    """The endpoint refused the request (4xx).  Never retried."""
+    """The endpoint refused the request for what is in it (400, 413, 422).  The harness is told.  Never retried."""
 
     kind = "bad_request"
+
+
+class Refused(LlmFailure):
+    """The endpoint would refuse any request: the key, the credit, the model or the route.  Waiting does not mend it."""
+
+    kind = "refused"
 
 
 class SandboxFailure(InfraFailure):

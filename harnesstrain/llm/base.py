@@ -36,7 +36,7 @@ class Model(Protocol):
     def complete(self, request: LlmRequest) -> Reply:
         """One reply, complete, with its duration in seconds.  Blocks.
 
-        Raises ContextOverflow, RateLimited, TransportFailure, BadRequest or another LlmFailure.
+        Raises ContextOverflow, RateLimited, TransportFailure, BadRequest, Refused or another LlmFailure.
         """
 
     def count_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harnesstrain.core.errors import BadRequest, LlmFailure, TransportFailure
+from harnesstrain.core.errors import BadRequest, LlmFailure, Refused, TransportFailure
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply
 from harnesstrain.llm.discovery import Discovery, discover
@@ -86,8 +86,8 @@ class OpenAIModel:
     def complete(self, request: LlmRequest) -> Reply:
         """One reply.  Transport errors, 429 and 5xx are tried again inside the deadline; other 4xx are not.
 
-        Raises ContextOverflow, RateLimited, TransportFailure, BadRequest; LlmFailure when the server has come to
-        serve something else than it did at first.
+        Raises ContextOverflow, RateLimited, TransportFailure, BadRequest, Refused; LlmFailure when the server has
+        come to serve something else than it did at first.
         """
         return self._exchange(request, {})
 
@@ -105,7 +105,7 @@ class OpenAIModel:
         for rank, fields in ways:
             try:
                 reply = self._exchange(request, fields)
-            except BadRequest:
+            except (BadRequest, Refused):
                 if rank == ways[-1][0]:
                     raise
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harnesstrain.core.errors import BadRequest, LlmFailure, UsageError
+from harnesstrain.core.errors import LlmFailure, Refused, UsageError
 from harnesstrain.core.records.llm import Endpoint
 from harnesstrain.llm.transport import Patience, Transport
 from harnesstrain.llm.wire import OWN_FIELD
@@ -71,7 +71,7 @@ def _listed(transport: Transport, patience: Patience, *, known: str | None) -> l
     """Entries of GET /models; None where the server has no such route and we can do without: the model is known."""
     try:
         listing = transport.get("/models", patience=patience).body
-    except BadRequest as error:
+    except Refused as error:
         if known and error.extra.get("status") in (404, 405):
             _require_chat(transport, patience, known)
             return None
@@ -90,8 +90,8 @@ def _require_chat(transport: Transport, patience: Patience, model: str) -> None:
             {"model": model, "messages": [], "max_tokens": 1},
             patience=replace(patience, deadline=min(patience.deadline, PROBE), garbled=1),
         )
-    except BadRequest as error:
-        if error.extra.get("status") in (401, 403):
+    except Refused as error:
+        if error.extra.get("status") in (401, 402, 403):
             raise
         if error.extra.get("status") in (404, 405, 501):
             message = f"{transport.url} is no OpenAI-compatible endpoint: {error.message}"

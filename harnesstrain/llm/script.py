@@ -8,7 +8,7 @@ match     regular expression searched in the text of the last message; absent: a
 turn      number of assistant messages so far; absent: any
 times     how often the rule may answer; absent: always (a rule with `times` remembers, so the model is not a function)
 reply     text, or {"content", "reasoning", "tool_calls": [{"name", "arguments"}], "finish_reason"}
-error     instead of a reply: context_overflow, rate_limited, transport or bad_request
+error     instead of a reply: context_overflow, rate_limited, transport, bad_request or refused
 message   what the error says
 delay     seconds before it answers
 duration  seconds it says it took; absent: the delay
@@ -16,7 +16,8 @@ duration  seconds it says it took; absent: the delay
 A line {"settings": {…}} sets the fields of `Settings`.  Blank lines and lines that start with # are skipped.
 
 A Python file defines `reply(request: LlmRequest)`, which returns what `reply` above may be, or a Rule; and may define
-`settings = {…}`.
+`settings = {…}`.  What it raises, and a reply that is none, is a ConfigError that names the file: the rules are broken,
+and nothing is measured with them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -31,11 +33,13 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from harnesstrain.core.digests import digest, digest_bytes
-from harnesstrain.core.errors import BadRequest, ConfigError
+from harnesstrain.core.errors import BadRequest, ConfigError, LlmFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import LlmRequest
 
 HINT = "docs/guides/rules-file.md describes the rules file"
+QUOTED = 60
+"""Characters of a wrong reply that are shown."""
 
 
 class ScriptedCall(Record):
@@ -63,7 +67,7 @@ class Rule(Record):
     turn: int | None = None
     times: int | None = Field(default=None, ge=1)
     reply: str | ScriptedReply | None = None
-    error: Literal["context_overflow", "rate_limited", "transport", "bad_request"] | None = None
+    error: Literal["context_overflow", "rate_limited", "transport", "bad_request", "refused"] | None = None
     message: str = "scripted"
     delay: float = Field(default=0.0, ge=0)
     duration: float | None = Field(default=None, ge=0)
@@ -110,19 +114,24 @@ class Script:
         settings: Settings | None = None,
         *,
         identity: str | None = None,
+        path: Path | None = None,
     ) -> None:
-        """`identity`: 64 hex; needed for a function, which has no digest of its own."""
+        """`identity`: 64 hex; needed for a function, which has no digest of its own.  `path`: the file it is from."""
         self.settings = settings or Settings()
         self._function = rules if callable(rules) else None
         self.rules: tuple[Rule, ...] = () if callable(rules) else tuple(rules)
         self._patterns = [re.compile(rule.match) if rule.match is not None else None for rule in self.rules]
         self._used = [0] * len(self.rules)
+        self._file = str(path or "the script")
         self.identity = identity or digest([rule.model_dump(mode="json") for rule in self.rules])
 
     def choose(self, request: LlmRequest) -> Rule:
-        """The rule that answers `request`.  Raises BadRequest when none does.  Not thread-safe."""
+        """The rule that answers `request`.  Raises BadRequest when none does.  Not thread-safe.
+
+        Raises ConfigError where a function fails, or returns what is no reply.
+        """
         if self._function is not None:
-            return _as_rule(self._function(request))
+            return self._asked(self._function, request)
         last = _text(request.messages[-1]) if request.messages else ""
         turn = sum(1 for message in request.messages if message.get("role") == "assistant")
         for index, (rule, pattern) in enumerate(zip(self.rules, self._patterns, strict=True)):
@@ -136,6 +145,22 @@ class Script:
                 self._used[index] += 1
             return rule
         raise BadRequest(f"no rule of the script matches turn {turn}", hint="add a rule without `match` and `turn`")
+
+    def _asked(self, function: Callable[[LlmRequest], Any], request: LlmRequest) -> Rule:
+        try:
+            value = function(request)
+        except LlmFailure:  # a model's failure, played on purpose
+            raise
+        except (Exception, SystemExit) as error:
+            raise _broken(self._file, error) from error
+        if isinstance(value, Rule):
+            return value
+        try:
+            return Rule(reply=ScriptedReply.model_validate(value) if isinstance(value, Mapping) else value)
+        except ValidationError as error:
+            said = repr(value)
+            said = said if len(said) <= QUOTED else f"{said[:QUOTED]}…"
+            raise ConfigError(f"{self._file}: reply() returned {said}: {_first(error)}", hint=HINT) from None
 
 
 def load_script(path: Path) -> Script:
@@ -178,21 +203,22 @@ def _python(path: Path, data: bytes) -> Script:
         settings = Settings.model_validate(names.get("settings", {}))
     except ValidationError as error:
         raise ConfigError(f"{path}: settings: {_first(error)}", hint=HINT) from None
-    except Exception as error:
-        raise ConfigError(f"{path}: {type(error).__name__}: {error}", hint=HINT) from error
+    except (Exception, SystemExit) as error:
+        raise _broken(str(path), error) from error
     function = names.get("reply")
     if not callable(function):
         raise ConfigError(f"{path} defines no function `reply`", hint=HINT)
-    return Script(function, settings, identity=digest_bytes(data))
+    return Script(function, settings, identity=digest_bytes(data), path=path)
 
 
-def _as_rule(value: Any) -> Rule:
-    if isinstance(value, Rule):
-        return value
-    try:
-        return Rule(reply=ScriptedReply.model_validate(value) if isinstance(value, Mapping) else value)
-    except ValidationError as error:
-        raise BadRequest(f"the script returned something that is no reply: {_first(error)}", hint=HINT) from None
+def _broken(file: str, error: BaseException) -> ConfigError:
+    """What a rules file raised, with the line of the file where it did."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if not lines and isinstance(error, SyntaxError) and error.filename == file and error.lineno:
+        lines = [error.lineno]
+    text = str(error.msg if isinstance(error, SyntaxError) else error).strip()
+    said = ": ".join([type(error).__name__, *text.splitlines()[:1]])
+    return ConfigError(f"{file}:{lines[-1]}: {said}" if lines else f"{file}: {said}", hint=HINT)
 
 
 def _text(message: Mapping[str, Any]) -> str:

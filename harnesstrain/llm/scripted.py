@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harnesstrain.core.errors import BadRequest, ContextOverflow, LlmFailure, RateLimited, TransportFailure
+from harnesstrain.core.errors import BadRequest, ContextOverflow, LlmFailure, RateLimited, Refused, TransportFailure
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Sampling, ToolCall, Usage
 from harnesstrain.llm.script import Rule, Script, ScriptedReply, Settings, load_script
@@ -28,6 +28,7 @@ _ERRORS: dict[str, type[LlmFailure]] = {
     "rate_limited": RateLimited,
     "transport": TransportFailure,
     "bad_request": BadRequest,
+    "refused": Refused,
 }
 
 

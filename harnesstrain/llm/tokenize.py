@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harnesstrain.core.errors import BadRequest, TransportFailure
+from harnesstrain.core.errors import BadRequest, Refused, TransportFailure
 from harnesstrain.llm.transport import Patience, Transport
 from harnesstrain.llm.wire import estimate_tokens
 
@@ -40,7 +40,7 @@ class Counter:
         for index, attempt in enumerate(ways):
             try:
                 found = attempt(model, messages)
-            except BadRequest:
+            except (BadRequest, Refused):
                 continue
             except TransportFailure as error:
                 if error.extra.get("garbled"):

@@ -18,7 +18,9 @@ from harnesstrain.core.errors import (
     ContextOverflow,
     HtError,
     LlmFailure,
+    Owner,
     RateLimited,
+    Refused,
     TransportFailure,
     UsageError,
 )
@@ -119,12 +121,44 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
     assert len(server.posts()) == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 501])
-def test_what_is_a_bug_is_not_tried_again(status: int) -> None:
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_is_about_the_request_is_not_tried_again(status: int) -> None:
     error, posts = failed(says({"error": {"message": "no"}}, status))
     assert type(error) is BadRequest
     assert posts == 1
     assert str(status) in error.message
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 405, 409, 410, 424, 451, 501])
+def test_a_refusal_that_would_meet_any_request_is_infrastructures(status: int) -> None:
+    error, posts = failed(says({"error": {"message": "no"}}, status))
+    assert type(error) is Refused
+    assert error.owner is Owner.INFRA
+    assert posts == 1
+    assert str(status) in error.message
+
+
+STANDING = {
+    "openai": {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}},
+    "anthropic": {"error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access it"}},
+    "gemini": [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}],
+}
+
+
+@pytest.mark.parametrize("server", STANDING)
+def test_servers_that_refuse_the_key_or_the_account_with_400(server: str) -> None:
+    error, _ = failed(says(STANDING[server], 400))
+    assert type(error) is Refused
+
+
+@pytest.mark.parametrize("body", [
+    {"error": {"message": "bad tool: model_not_found, API key not valid", "code": ["model_not_found"]}},
+    {"error": "model_not_found"},
+    ["model_not_found"],
+])  # fmt: skip
+def test_what_a_request_says_makes_no_refusal_of_the_key(body: Any) -> None:
+    error, _ = failed(says(body, 400))
+    assert type(error) is BadRequest
 
 
 @pytest.mark.parametrize("act", [hangs_up, breaks_off])
@@ -364,7 +398,7 @@ def test_the_environment_is_not_read(monkeypatch: pytest.MonkeyPatch, unused_por
 
 def test_redirects_are_not_followed() -> None:
     error, posts = failed(says({}, 302, Location="http://127.0.0.1:1/steal"))
-    assert type(error) is BadRequest
+    assert type(error) is Refused
     assert posts == 1
 
 

@@ -20,6 +20,7 @@ from harnesstrain.core.errors import (
     LlmFailure,
     Prerequisite,
     RateLimited,
+    Refused,
     TransportFailure,
     UsageError,
 )
@@ -27,6 +28,7 @@ from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Sampling,
 from harnesstrain.llm.base import Model
 from harnesstrain.llm.client import OpenAIModel
 from harnesstrain.llm.front import Front
+from harnesstrain.llm.script import Script
 from harnesstrain.llm.scripted import ScriptedModel, Settings
 from harnesstrain.llm.transport import Patience
 from tests.llm.badserver import bad_server, says
@@ -211,6 +213,7 @@ def test_failures_keep_their_type(served: Any, connected: Any) -> None:
         {"match": "bad", "error": "bad_request", "message": "no such thing"},
         {"match": "busy", "error": "rate_limited"},
         {"match": "gone", "error": "transport", "message": "worker died"},
+        {"match": "shut", "error": "refused", "message": "no such route"},
     ])  # fmt: skip
     client = OpenAIModel(front.url, patience=Patience(attempt=5, deadline=0.3, pause=0.01))
     for text, kind in (
@@ -218,6 +221,7 @@ def test_failures_keep_their_type(served: Any, connected: Any) -> None:
         ("bad", BadRequest),
         ("busy", RateLimited),
         ("gone", TransportFailure),
+        ("shut", Refused),
     ):
         with pytest.raises(kind) as caught:
             client.complete(ask(text))
@@ -230,6 +234,25 @@ def test_failures_keep_their_type(served: Any, connected: Any) -> None:
     assert (status, error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
     assert "9 tokens, 5 fit" in error["message"]
     assert post(front, {"messages": list(ask("busy").messages)})[1]["retry-after"] == "1"
+
+
+def test_a_broken_script_is_told_once_and_is_not_the_requests_fault(served: Any, connected: Any) -> None:
+    def reply(request: LlmRequest) -> str:
+        raise ValueError("oops")
+
+    front = served(ScriptedModel(Script(reply, identity="0" * 64)))
+    with pytest.raises(Refused, match=r"\(424\): the script: ValueError: oops"):
+        connected(front).complete(ask("x"))
+
+
+@pytest.mark.parametrize(("status", "told"), [(401, 401), (404, 404), (302, 424), (501, 424)])
+def test_what_the_model_behind_is_refused_is_refused_here(served: Any, connected: Any, status: int, told: int) -> None:
+    with bad_server(says({"error": {"message": "no"}}, status)) as server:
+        behind = OpenAIModel(server.url, patience=QUICK)
+        front = served(behind)
+        assert post(front, {"messages": list(ASK.messages)})[0] == told
+        with pytest.raises(Refused):
+            connected(front).complete(ASK)
 
 
 REFUSED: list[tuple[Any, int, str | None]] = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harnesstrain.core.errors import BadRequest, Incomplete, RateLimited
+from harnesstrain.core.errors import BadRequest, Incomplete, RateLimited, Refused
 from harnesstrain.core.records.gate import Probe
 from harnesstrain.core.records.llm import Endpoint, LlmRequest, Reply, Sampling, Usage
 from harnesstrain.llm import gate
@@ -133,6 +133,8 @@ def test_infrastructure_failures_certify_nothing() -> None:
         gate.together(model, some(), 3, NEVER)
     with pytest.raises(RateLimited):
         gate.reference(model, some(), NEVER)
+    with pytest.raises(Refused):
+        gate.reference(ScriptedModel([{"match": "say 2", "error": "refused"}, *RULES]), some(), NEVER)
 
 
 def test_one_request_is_given_up_inside_the_concurrency() -> None:

@@ -154,7 +154,9 @@ def test_a_python_file(tmp_path: Path) -> None:
     ("a.jsonl", "[1]", "a.jsonl:1"),
     ("a.jsonl", b"\xff\xfe\x00", "not UTF-8"),
     ("a.py", "x = 1", "no function"),
-    ("a.py", "1 / 0", "ZeroDivisionError"),
+    ("a.py", "x = 1\n1 / 0", r"a\.py:2: ZeroDivisionError: division by zero"),
+    ("a.py", "x = 1\nx = = 2", r"a\.py:2: SyntaxError"),
+    ("a.py", "raise SystemExit(3)", r"a\.py:1: SystemExit: 3"),
     ("a.py", "settings = {'nope': 1}\ndef reply(r): return ''", "nope"),
 ])  # fmt: skip
 def test_bad_scripts(tmp_path: Path, name: str, text: str | bytes, said: str) -> None:
@@ -172,5 +174,28 @@ def test_a_missing_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [None, 5, {"nope": 1}])
 def test_a_function_that_returns_nonsense(value: Any) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(ConfigError, match=r"the script: reply\(\) returned (None|5|\{'nope': 1\}): "):
         ScriptedModel(Script(lambda request: value, identity="x" * 64)).complete(ask("x"))
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("return 7", r"rules\.py: reply\(\) returned 7: "),
+    ("return helper()", r"rules\.py:2: ValueError: oops$"),
+    ("return int(request)", r"rules\.py:4: TypeError: "),
+    ("exit(4)", r"rules\.py:4: SystemExit: 4$"),
+])  # fmt: skip
+def test_a_rules_file_that_breaks_is_named_with_its_line(tmp_path: Path, body: str, said: str) -> None:
+    path = tmp_path / "rules.py"
+    path.write_text(f"def helper():\n    raise ValueError('oops\\nmore')\ndef reply(request):\n    {body}\n")
+    with pytest.raises(ConfigError, match=said) as caught:
+        ScriptedModel(path).complete(ask("x"))
+    assert str(path) in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_rules_file_may_play_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "rules.py"
+    text = "from harnesstrain.core.errors import RateLimited\ndef reply(request):\n    raise RateLimited('busy')\n"
+    path.write_text(text)
+    with pytest.raises(RateLimited, match="busy"):
+        ScriptedModel(path).complete(ask("x"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harnesstrain.core.errors import SandboxFailure
+from harnesstrain.core.errors import ConfigError, SandboxFailure
 from harnesstrain.core.records.llm import Sampling
 from harnesstrain.core.records.rollout import Outcome, Reason, Rollout
 from harnesstrain.core.records.run import Budgets
@@ -180,6 +180,20 @@ def test_infrastructure_of_the_model(workbench: Workbench) -> None:
     rollout = workbench.solve(f"{DONE}\nep.complete([{{'role': 'user', 'content': 'x'}}])\nep.submit()", bench).rollout
     assert ended(rollout) == (Outcome.INFRA_LLM, "transport")
     assert rollout.detail == "connection refused"
+
+
+def test_an_endpoint_that_refuses_anything_is_no_fault_of_the_harness(workbench: Workbench) -> None:
+    bench = workbench.bench([{"error": "refused", "message": "the endpoint refused the API key (401)"}])
+    body = "try:\n    ep.complete([{'role': 'user', 'content': 'x'}])\nexcept Exception:\n    pass\nep.submit()"
+    rollout = workbench.solve(body, bench).rollout
+    assert ended(rollout) == (Outcome.INFRA_LLM, "refused")
+    assert rollout.detail == "the endpoint refused the API key (401)"
+
+
+def test_a_script_that_breaks_is_nobodys_outcome(workbench: Workbench) -> None:
+    bench = workbench.bench(Script(lambda request: 7, identity="6" * 64))
+    with pytest.raises(ConfigError, match="returned 7"):
+        workbench.solve("ep.complete([{'role': 'user', 'content': 'x'}])\nep.submit()", bench)
 
 
 def test_infrastructure_that_fails_while_the_harness_speaks_is_not_its_fault(workbench: Workbench) -> None:
