@@ -12,7 +12,8 @@ from harnesstrain.cli.checking import panel_of
 from harnesstrain.cli.session import settings_for
 from harnesstrain.core.errors import AnswerNo, HtError, Incomplete, Unmeasurable, Unsupported
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.task import Task
+from harnesstrain.core.records.sandbox import Grade
+from harnesstrain.core.records.task import REWARD, Task
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.oracle import Trial, differences, do_nothing, solve
 from harnesstrain.sandbox.base import Sandbox
@@ -69,7 +70,9 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     solved = sum(line.result == "solved" for line in lines)
     if as_json:
         output.emit_list("oracle", lines, panel=loaded.name, noop=spec.noop, solved=solved)
-    output.say(f"{solved} of {len(lines)} solved by {'doing nothing' if spec.noop else 'reference solutions'}")
+    differing = [line.task for line in lines if line.result == DIFFERS]
+    twice = f"; {len(differing)} of {len(lines)} not the same twice" if spec.twice else ""
+    output.say(f"{solved} of {len(lines)} solved by {'doing nothing' if spec.noop else 'reference solutions'}{twice}")
     if any(line.result == "skipped" for line in lines):
         msg = "stopped before every task was run"
         raise Incomplete(msg, hint="run the command again")
@@ -77,7 +80,6 @@ def run_oracle(spec: OracleSpec, *, as_json: bool, exit_code: bool) -> None:
     if ungraded:
         msg = f"could not be graded: {', '.join(ungraded)}"
         raise Unmeasurable(msg, hint="the lines above say why")
-    differing = [line.task for line in lines if line.result == DIFFERS]
     if exit_code and (differing or solved != (0 if spec.noop else len(lines))):
         msg = f"not the same twice: {', '.join(differing)}" if differing else f"{solved} of {len(lines)} solved"
         raise AnswerNo(msg)
@@ -104,8 +106,8 @@ def _graded(sandbox: Sandbox, task: Task, spec: OracleSpec) -> Line:
     result = DIFFERS if differs else "solved" if trial.solved else "unsolved"
     parts = [_rewards(trial)] if task.steps else []
     if not trial.solved and not spec.noop:
-        last = (trial.output.strip().splitlines() or trial.grade.output.strip().splitlines() or [""])[-1]
-        parts.append(f"solve.sh exited {trial.exit_code}: {last}")
+        parts += [_short(task, trial.grade), f"solve.sh exited {trial.exit_code}{_printed(trial.output, ', and')}"]
+        parts += [f"the verifier{_printed(trial.grade.output)}"] if trial.grade.output.strip() else []
     parts += differs
     if spec.twice and not differs:
         parts.append("twice the same")
@@ -116,6 +118,24 @@ def _graded(sandbox: Sandbox, task: Task, spec: OracleSpec) -> Line:
         rewards=trial.grade.rewards,
         detail="; ".join(part for part in parts if part),
     )
+
+
+def _short(task: Task, grade: Grade) -> str:
+    """The reward, and each that is less than the task needs."""
+    had = {**grade.rewards, REWARD: grade.reward}
+    told = {REWARD: f"reward {grade.reward:g}"}
+    for name, least in (task.pass_rewards or {REWARD: task.pass_reward}).items():
+        if name not in had:
+            told[name] = f"no '{name}', needs {least:g}"
+        elif had[name] < least:
+            told[name] = f"{name} {had[name]:g}, needs {least:g}"
+    return "; ".join(told.values())
+
+
+def _printed(output: str, how: str = "") -> str:
+    """The last line of what was printed, as the end of a sentence."""
+    lines = output.strip().splitlines()
+    return f"{how} printed: {lines[-1]}" if lines else ""
 
 
 def _rewards(trial: Trial) -> str:

@@ -11,7 +11,7 @@ import math
 from harnesstrain.core.errors import ConfigError, SandboxFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.sandbox import Grade, Limits, RunResult
-from harnesstrain.core.records.task import Solution, Task, reaches
+from harnesstrain.core.records.task import REWARD, Solution, Task, reaches
 from harnesstrain.rollout.action import Action, perform
 from harnesstrain.rollout.changes import Shared
 from harnesstrain.rollout.grading import grade
@@ -68,8 +68,9 @@ def do_nothing(sandbox: Sandbox, task: Task, limits: Limits | None = None) -> Tr
 def differences(one: Trial, other: Trial) -> tuple[str, ...]:
     """What differs between two trials of one task, in words."""
     found = []
-    if (one.solved, one.grade.reward, one.grade.rewards) != (other.solved, other.grade.reward, other.grade.rewards):
-        found.append(f"reward {one.grade.reward:g}, then {other.grade.reward:g}")
+    found += [f"{name} {_number(then)}, then {_number(now)}" for name, then, now in _rewards(one, other) if then != now]
+    if not found and one.solved != other.solved:
+        found.append("solved once only")
     if one.exit_code != other.exit_code:
         found.append(f"solve.sh exited {one.exit_code}, then {other.exit_code}")
     elif one.printed != other.printed:
@@ -77,6 +78,18 @@ def differences(one: Trial, other: Trial) -> tuple[str, ...]:
     if None not in (one.state, other.state) and one.state != other.state:
         found.append("other files")
     return tuple(found)
+
+
+def _rewards(one: Trial, other: Trial) -> list[tuple[str, float | None, float | None]]:
+    """Each reward by name, of both."""
+    had, has = ({**trial.grade.rewards, REWARD: trial.grade.reward} for trial in (one, other))
+    return [
+        (name, had.get(name), has.get(name)) for name in sorted({*had, *has}, key=lambda name: (name != REWARD, name))
+    ]
+
+
+def _number(reward: float | None) -> str:
+    return "none" if reward is None else f"{reward:g}"
 
 
 class _Walk:
