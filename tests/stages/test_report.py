@@ -431,6 +431,19 @@ def test_status_scores_one_panel_of_one_version(history: History, store: Store) 
     assert partial.resumed_by == {begun.id: "ht evaluate aaaaaaaa --split holdout --fresh 'x y'"}
 
 
+def test_status_scores_a_whole_run_rather_than_a_newer_one_that_stopped_early(store: Store) -> None:
+    history = History(store)
+    whole = history.run(A, {"t1": FAILED, "t2": SOLVED, "t3": SOLVED})
+    early = whole.model_copy(update={"id": digest("early"), "salt": "again", "early_stop_against": digest("other")})
+    store.put_run(early)
+    store.commit_rollout(history.rollout(early, "t1", FAILED), None)
+    store.complete_run(early.id)
+    found = status(store, A, panel=whole.panel)
+    assert found.baseline_run == whole.id
+    assert found.baseline_score is not None
+    assert (found.baseline_score.solved, found.baseline_score.cells) == (2, 3)
+
+
 def test_status_says_where_things_stand(history: History, store: Store) -> None:
     found = status(store)
     assert found.baseline == B

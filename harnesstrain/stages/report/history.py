@@ -214,7 +214,7 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
 
     `baseline`: where the branch stands, when the caller can ask git; None: what the records say last.  `panel`: digest
     of the tasks that its score is of; None: those of its newest run on the train split, or on a whole panel.  Runs on
-    the configured model come first.
+    the configured model come first, and of these, those that left nothing out.
     """
     epochs = epoch_rows(records)
     stored = sorted(records.epochs(), key=lambda e: e.number)
@@ -232,6 +232,7 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
         if one.commit == baseline and (one.split in (None, "train") if panel is None else one.panel == panel)
     ]
     measured = [one for one in measured if one.run in configured] or measured
+    measured = [one for one in measured if not one.not_needed] or measured
     begun = [records.run(one.run) for one in summaries if not one.complete]
     failures = 0
     for epoch in reversed(stored):
