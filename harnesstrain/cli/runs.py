@@ -171,7 +171,7 @@ def _alike(run: Run) -> tuple[object, ...]:
 
 
 def _missing(context: Context, commit: str, fixed: Run) -> NotFound:
-    from harnesstrain.measure.regimes import resume
+    from harnesstrain.measure.resuming import resume
 
     msg = f"{commit[:8]} was not measured on {fixed.panel_name} as run {fixed.id[:8]} was ({fixed.place})"
     wanted = fixed.model_copy(update={"commit": commit, "salt": ""})

@@ -91,8 +91,6 @@ def status_lines(facts: Status) -> list[str]:
     lines.append(f"epochs    {facts.epochs}, {facts.promoted} promoted, {facts.failures} failed proposals at the end")
     if facts.open_epoch:
         lines.append(f"open      epoch {facts.open_epoch.number}; `ht epoch` goes on with it")
-    resumed = facts.resumed_by
-    lines += [f"partial   run {identifier(run)}; `{resumed[run]}` goes on with it" for run in facts.incomplete_runs]
     return lines
 
 

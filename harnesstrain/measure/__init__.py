@@ -9,7 +9,8 @@ project.py     settings → an open context
 endpoint.py    settings → which model to connect to
 endpoints.py   further models by the names people give them
 doctor.py      what this machine can do, and how to mend what it cannot
-regimes.py     what differs between a run's regime and the one in use; how to go on with a run
+regimes.py     what differs between a run's regime and the one in use
+resuming.py    the command that goes on with a run
 sandboxes.py   settings → a sandbox that isolates, unless the user accepts one that does not
 plan.py        which cells of a run are missing
 driver.py      executes missing cells and writes each result

@@ -1,4 +1,4 @@
-"""A run's regime against the one in use, in words and as settings; the command that goes on with a run."""
+"""A run's regime against the one in use, in words."""
 
 from __future__ import annotations
 
@@ -8,26 +8,11 @@ from typing import Any
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.run import Run
 from harnesstrain.measure.context import Context
-from harnesstrain.taskset import panel_names
+from harnesstrain.measure.resuming import as_settings as as_settings
+from harnesstrain.measure.resuming import resume as resume
 
-SETTINGS = {
-    "sampling.": "llm.sampling.",
-    "limits.": "sandbox.",
-    "budgets.": "budgets.",
-    "context_length": "llm.context_length",
-    "grading": "measure.grading",
-    "sandbox.kind": "sandbox.kind",
-    "sandbox.network": "sandbox.network",
-}
-"""The settings that fields of a regime come from; a dot at the end stands for a whole table."""
 SHOWN = 24
 """Characters of a value in a sentence."""
-
-
-def resume(context: Context, run: Run) -> str:
-    """The command that goes on with a run, with its panel where that has a name of its own."""
-    name = run.panel_name
-    return run.command(panel=name.partition(":")[0] in panel_names(context.settings.root))
 
 
 def changed(context: Context, run: Run) -> dict[str, tuple[Any, Any]]:
@@ -38,16 +23,6 @@ def changed(context: Context, run: Run) -> dict[str, tuple[Any, Any]]:
 def in_words(context: Context, run: Run, fields: Mapping[str, tuple[Any, Any]]) -> str:
     """The fields that differ, each with what it means.  `fields`: from `changed`."""
     return "; ".join(_sentence(context, run, field, then, now) for field, (then, now) in fields.items())
-
-
-def as_settings(fields: Mapping[str, tuple[Any, Any]]) -> str:
-    """The options that bring the run's values back, where fields come from settings; else empty."""
-    found = []
-    for field, (then, _) in fields.items():
-        key = _setting(field)
-        if key is not None and then is not None and not isinstance(then, list):
-            found.append(f"--set {key}={then}")
-    return " ".join(found)
 
 
 def earlier(context: Context, run: Run) -> Run | None:
@@ -86,15 +61,6 @@ def _model(context: Context, fingerprint: str) -> str:
         return context.store.endpoint(fingerprint).model
     except NotFound:
         return f"endpoint {fingerprint[:8]}"
-
-
-def _setting(field: str) -> str | None:
-    for known, key in SETTINGS.items():
-        if field == known:
-            return key
-        if known.endswith(".") and field.startswith(known):
-            return key + field.removeprefix(known)
-    return None
 
 
 def _short(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -144,3 +145,66 @@ def test_a_version_is_decided_on_the_configured_split_whatever_was_measured_last
     with made.store() as store:
         (beyond,) = [run.id for run in store.runs() if run.split == "holdout" and run.commit == cand]
     assert made.ht("promote", beyond[:8]).lines == [cand]
+
+
+def partials(made: Project) -> list[str]:
+    return [line for line in made.ht("status").lines if line.startswith("partial")]
+
+
+def command_of(line: str) -> list[str]:
+    return shlex.split(line.split("`")[1])[1:]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--include", "t*"),
+        ("--exclude", "two", "--seeds", "2"),
+        ("--set", "budgets.steps=7", "--set", "llm.sampling.temperature=0.5"),
+        ("--endpoint", "other.jsonl"),
+        ("--set", "llm.script=other.jsonl", "--fresh", "a b"),
+    ],
+)
+def test_what_status_prints_goes_on_with_exactly_that_run(project: Make, options: tuple[str, ...]) -> None:
+    made = project()
+    (made.root / "other.jsonl").write_text('{"reply": "ok", "duration": 2.0}\n')
+    begun = made.ht("evaluate", *options, "--max-tokens", "1", "--jobs", "1")
+    assert begun.code == 5, begun.err
+    (line,) = partials(made)
+    assert line.startswith(f"partial   run {begun.lines[0][:8]}; `ht evaluate ") and line.endswith("goes on with it")
+    resumed = made.ht(*command_of(line))
+    assert (resumed.code, resumed.lines) == (0, begun.lines), line
+    assert not partials(made)
+
+
+def test_where_it_cannot_be_told_status_claims_nothing(project: Make) -> None:
+    made = project()
+    begun = made.ht("evaluate", "--max-tokens", "1", "--jobs", "1")
+    assert begun.code == 5, begun.err
+    made.rules('{"reply": "ok", "duration": 3.0}\n')
+    told = f"partial   run {begun.lines[0][:8]} of {made.git('rev-parse', 'main')[:8]} on tiny/train, 1 cell measured; "
+    assert partials(made) == [told + "its model is another one now"]
+    assert parsed(made.ht("status", "--json"))["resumed_by"] == {}
+    (made.root / "tasks" / "one" / "instruction.md").write_text("Make /app/one, please: one\n")
+    assert partials(made) == [told + "its tasks changed since"]
+
+
+def test_status_tells_the_newest_broken_run_of_each_version_and_few_of_them(project: Make) -> None:
+    made = project()
+    commits = ["@", *(changed(made, name) for name in ("one", "three", "four"))]
+    begun = [made.ht("evaluate", one, "--max-tokens", "1", "--jobs", "1").lines[0] for one in commits]
+    newest = made.ht("evaluate", commits[-1], "--fresh", "y", "--max-tokens", "1", "--jobs", "1").lines[0]
+    *told, more = partials(made)
+    assert [line.split(";")[0].split()[-1] for line in told] == [run[:8] for run in (newest, begun[2], begun[1])]
+    assert more == "partial   and 2 more; `ht status --json` lists them as incomplete_runs"
+    assert len(parsed(made.ht("status", "--json"))["incomplete_runs"]) == 5
+
+
+def test_a_version_that_is_no_harness_leaves_no_run(project: Make) -> None:
+    made = project()
+    (made.root / "harness.toml").write_text("nonsense\n")
+    made.git("commit", "-qam", "Break it")
+    assert made.ht("evaluate").code == 2
+    assert made.ht("evaluate", "--dry-run").code == 2
+    with made.store() as store:
+        assert not list(store.runs())

@@ -11,6 +11,7 @@ from harnesstrain.core.digests import digest
 from harnesstrain.core.records.run import Run
 from harnesstrain.measure import regimes
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.resuming import as_settings, resume
 from tests.project import Project
 from tests.stages.test_evaluate import opened
 
@@ -41,11 +42,11 @@ def test_what_differs_is_said_field_by_field(project: Make) -> None:
         assert regimes.in_words(context, moved, fields) == (
             "budgets.steps differs (7, now 30); sandbox.image differs: this machine's system files changed"
         )
-        assert regimes.as_settings(fields) == "--set budgets.steps=7"
+        assert as_settings(fields) == "--set budgets.steps=7"
         sampling = now.sampling.model_copy(update={"temperature": 0.5})
         warm = begun(context, "warm", sampling=sampling, endpoint="b" * 64, deterministic=False)
         fields = regimes.changed(context, warm)
-        assert regimes.as_settings(fields) == "--set llm.sampling.temperature=0.5"
+        assert as_settings(fields) == "--set llm.sampling.temperature=0.5"
         words = regimes.in_words(context, warm, fields)
         assert "endpoint differs: endpoint bbbbbbbb then, scripted now" in words
         assert "deterministic differs: the model repeats itself, as certified since" in words
@@ -64,6 +65,6 @@ def test_only_the_newest_run_of_a_version_counts(project: Make) -> None:
 def test_a_panel_is_named_where_its_name_can_be_loaded(project: Make) -> None:
     with opened(project()) as context:
         run = begun(context, "run").model_copy(update={"seeds": (1, 2), "salt": "a b", "split": "holdout"})
-        assert regimes.resume(context, run) == "ht evaluate aaaaaaaa --split holdout --seeds 2 --fresh 'a b'"
+        assert resume(context, run) == "ht evaluate aaaaaaaa --split holdout --seeds 2 --fresh 'a b'"
         shipped = run.model_copy(update={"panel_name": "demo", "split": None, "salt": ""})
-        assert regimes.resume(context, shipped) == "ht evaluate aaaaaaaa --panel demo --split all --seeds 2"
+        assert resume(context, shipped) == "ht evaluate aaaaaaaa --panel demo --split all --seeds 2"

@@ -8,10 +8,10 @@ from harnesstrain.cli import options as opt
 def command(config: opt.Config = None, json: opt.Json = False) -> None:
     """The baseline, the running commands, the last epoch, the model server."""
     from harnesstrain.cli import output
+    from harnesstrain.cli.begun import broken_off
     from harnesstrain.cli.choosing import configured_panel
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import status_lines
-    from harnesstrain.measure.regimes import resume
     from harnesstrain.stages.report.history import status
     from harnesstrain.stages.serve import status as serving
 
@@ -19,8 +19,8 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
         branch = context.settings.harness.branch or context.repo.branch()
         head = context.repo.branch_head(branch)
         facts = status(context.store, head, panel=configured_panel(context))
-        resumed = {run: resume(context, context.store.run(run)) for run in facts.incomplete_runs}
-        facts = facts.model_copy(update={"resumed_by": resumed})
+        begun = broken_off(context, facts)
+        facts = facts.model_copy(update={"resumed_by": begun.commands})
         server = serving(context.state)
         holders = context.store.holders()
         changed = context.repo.dirty()
@@ -40,7 +40,7 @@ def command(config: opt.Config = None, json: opt.Json = False) -> None:
     output.data(
         f"baseline  {branch} at {head[:8]}" + (f", {output.counted(len(changed), 'file')} changed" if changed else "")
     )
-    for line in status_lines(facts):
+    for line in (*status_lines(facts), *begun.lines):
         output.data(line)
     for holder in holders:
         state = "stale" if holder.stale else "running"

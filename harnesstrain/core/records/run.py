@@ -109,6 +109,12 @@ class Run(Record):
     """Set when another program measured it; `commit` is then a digest of the agent, and no git knows it."""
     asked_as: tuple[str, ...] = ()
     """How its model was named: `llm` for the configured one, else what --endpoint said.  Empty: the configured one."""
+    include: tuple[str, ...] = ()
+    """Globs that chose its tasks, as far as they were recorded; the panel's digest says which tasks these are."""
+    exclude: tuple[str, ...] = ()
+    model_given: tuple[str, ...] = ()
+    """`KEY=VALUE` of the settings of its model that --set gave, as far as they were recorded.  Paths are relative to
+    the project where they lie in it."""
 
     @property
     def configured(self) -> bool:
@@ -124,12 +130,18 @@ class Run(Record):
         return f"{self.panel_name}/{self.split or 'all'}{seeds}{salt}{model}"
 
     def command(self, *, panel: bool = False) -> str:
-        """The command that goes on with this run.  `panel`: its panel can be loaded by name, and has to be named."""
+        """The command that asks for this run, as far as it is on record: where its regime is not the one in use, more
+        is to be said.  `panel`: its panel can be loaded by name, and has to be named.
+        """
         named = f" --panel {shlex.quote(self.panel_name)}" if panel else ""
+        globs = [f" --include {shlex.quote(one)}" for one in self.include]
+        globs += [f" --exclude {shlex.quote(one)}" for one in self.exclude]
         seeds = f" --seeds {len(self.seeds)}" if len(self.seeds) > 1 else ""
         salt = f" --fresh {shlex.quote(self.salt)}" if self.salt else ""
         endpoint = "" if self.configured else f" --endpoint {shlex.quote(self.asked_as[0])}"
-        return f"ht evaluate {self.commit[:8]}{named} --split {self.split or 'all'}{seeds}{salt}{endpoint}"
+        model = "".join(f" --set {shlex.quote(one)}" for one in self.model_given) if self.configured else ""
+        split = f"{named} --split {self.split or 'all'}{''.join(globs)}"
+        return f"ht evaluate {self.commit[:8]}{split}{seeds}{salt}{endpoint}{model}"
 
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:

@@ -22,7 +22,7 @@ from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.regimes import resume
+from harnesstrain.measure.resuming import resume
 from harnesstrain.measure.sandboxes import open_for
 from harnesstrain.rollout.bench import Cell
 from harnesstrain.rollout.chain import start_key

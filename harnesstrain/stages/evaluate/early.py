@@ -10,7 +10,7 @@ from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge.base import Criterion, Rule
 from harnesstrain.judge.early import Cell, order, undecided
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.regimes import resume
+from harnesstrain.measure.resuming import resume
 from harnesstrain.stages.evaluate.identify import Identified
 from harnesstrain.stages.evaluate.spec import EvaluateSpec
 from harnesstrain.stages.judging.derive import Known, comparison_of

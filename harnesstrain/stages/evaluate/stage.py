@@ -28,6 +28,7 @@ def run(context: Context, spec: EvaluateSpec, criterion: Criterion | None = None
     Returns with `complete` False when a stop or a token budget left cells; the same spec resumes.  Waits while
     another process measures the same run.
     """
+    context.repo.version(spec.commit)  # one that is no harness leaves no run behind
     identified = identify(context, spec)
     _tell_of_another_regime(context, identified, named=spec.endpoint is not None)
     remember(context, identified)
@@ -94,6 +95,7 @@ def _tell_of_another_regime(context: Context, identified: Identified, *, named: 
 
 def dry_run(context: Context, spec: EvaluateSpec) -> Estimate:
     """What `run` would do, from the plan and from the mean cost of past rollouts on the same tasks.  Writes nothing."""
+    context.repo.version(spec.commit)
     identified = identify(context, spec)
     begun = known(context, identified.run.id) is not None and context.store.is_complete(spec.against or "")
     stops = early(context, spec, identified, None) if begun else None

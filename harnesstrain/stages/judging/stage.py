@@ -8,7 +8,7 @@ from harnesstrain.core.records.verdict import Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.judge.base import Criterion
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.regimes import resume
+from harnesstrain.measure.resuming import resume
 from harnesstrain.stages.judging.derive import comparison_of
 
 
