@@ -37,6 +37,7 @@ from harnesstrain.taskset.pull import (
     lay_rows,
     rows_in,
     unpack,
+    unusable,
 )
 from harnesstrain.taskset.source import TASKS, Source
 
@@ -215,7 +216,8 @@ def plan(request: Request, *, as_json: bool) -> None:
     if Path(request.place).is_dir() and not request.rows:
         top = Path(request.place, request.path)
         if request.source is None and top.is_dir() and all_rows(top):
-            tasks = len(rows_in(Path(request.place), request.path, only=True))
+            rows = rows_in(Path(request.place), request.path, only=True)
+            tasks = len(rows) - len(unusable(rows))
         else:
             found = find_tasks(Path(request.place), request.path, request.names, only=request.only)
             tasks, size = len(found.names), found.bytes
@@ -302,6 +304,9 @@ def _found(request: Request, root: Path, part: Path) -> Found:
 
 def tell_left_out(found: Found, request: Request) -> None:
     """Say which tasks of the tree are not taken, and how to get them."""
+    if found.unusable:
+        shown = "; ".join(found.unusable[:5]) + ("; …" if len(found.unusable) > 5 else "")
+        output.say(f"note: {output.counted(len(found.unusable), 'row')} left out that can be no task: {shown}")
     if found.left_out:
         shown = ", ".join(found.left_out[:5]) + (" …" if len(found.left_out) > 5 else "")
         left = output.counted(len(found.left_out), "task")
@@ -335,7 +340,7 @@ def _export(snapshot: Snapshot, request: Request, target: Path, shelf: Shelf) ->
 def sizes(tasks: int | None, size: int | None, source: Source | None) -> str:
     """How much it is, for people."""
     disk = f"{size / 1e6:.1f} MB on disk" if size is not None else "size known once it is fetched"
-    images = (source.images if source else None) or "known once they are built: `ht tasks prebuild -n`"
+    images = (source.images if source else None) or "known once they are built or pulled: `ht tasks prebuild -n`"
     return f"{output.counted(tasks, 'task') if tasks is not None else 'all tasks'}, {disk}; images: {images}"
 
 

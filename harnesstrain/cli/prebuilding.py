@@ -19,6 +19,10 @@ from harnesstrain.sandbox.base import KeepsBuilds, Sandbox
 from harnesstrain.taskset import LoadedPanel, load_panel, reasons_of
 from harnesstrain.taskset.panels import find_panel_file
 
+DONE = {"to-build": "built", "to-pull": "pulled"}
+"""What is to be done, and what it is called when it is."""
+FINE = frozenset({"here", "unsupported", *DONE, *DONE.values()})
+
 
 class PrebuildSpec(Record):
     """The command's options."""
@@ -41,7 +45,7 @@ class Built(Record):
     tasks: int = 1
     """How many do."""
     result: str
-    """here, built, to-build, skipped, unsupported, error, or the kind of what went wrong."""
+    """here, built, pulled, to-build, to-pull, skipped, unsupported, error, or the kind of what went wrong."""
     bytes: int | None = None
     seconds: float | None = None
     detail: str = ""
@@ -80,7 +84,7 @@ def run_prebuild(spec: PrebuildSpec, *, as_json: bool) -> None:
     if any(line.result == "skipped" for line in lines):
         msg = "stopped before every environment was built"
         raise Incomplete(msg, hint="run the command again; what was built is kept")
-    failed = [line.task for line in lines if line.result not in ("here", "built", "to-build", "unsupported")]
+    failed = [line.task for line in lines if line.result not in FINE]
     if failed:
         msg = f"cannot be built: {', '.join(failed)}"
         raise Unmeasurable(msg, hint="the lines above say why; --exclude leaves a task out")
@@ -114,7 +118,7 @@ def _lines(sandbox: Sandbox, chosen: LoadedPanel, *, jobs: int, dry_run: bool) -
     todo: list[Built] = []
     environments: dict[str, Environment] = {}
     for line, environment in _asked(sandbox, chosen):
-        if line.result != "to-build":
+        if line.result not in DONE:
             yield line
             continue
         todo.append(line)
@@ -164,7 +168,13 @@ def _state(sandbox: Sandbox, task: str, environment: Environment, count: int) ->
         size = sandbox.built(environment) if isinstance(sandbox, KeepsBuilds) else None
     except HtError as error:
         return Built(task=task, tasks=count, result=error.kind, detail=error.message, hint=error.hint)
-    return Built(task=task, tasks=count, result="to-build" if size is None else "here", bytes=size)
+    return Built(task=task, tasks=count, result=todo(environment) if size is None else "here", bytes=size)
+
+
+def todo(environment: Environment) -> str:
+    """What has to be done where an environment is not here."""
+    published = environment.image is not None and environment.context is None and environment.compose is None
+    return "to-pull" if published else "to-build"
 
 
 def _build(sandbox: Sandbox, line: Built, environment: Environment) -> Built:
@@ -175,7 +185,7 @@ def _build(sandbox: Sandbox, line: Built, environment: Environment) -> Built:
     try:
         sandbox.prepare(environment)
         size = sandbox.built(environment) if isinstance(sandbox, KeepsBuilds) else None
-        found = {"result": "built", "bytes": size}
+        found = {"result": DONE[line.result], "bytes": size}
     except HtError as error:
         found = {"result": error.kind, "detail": error.message}
     return line.model_copy(update={**found, "seconds": time.monotonic() - began})

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harnesstrain.cli.prebuilding import todo
+from harnesstrain.core.records.task import Environment
 from tests.cli.conftest import parsed
 from tests.project import Project
 
@@ -121,7 +123,7 @@ def test_a_directory_without_a_panel(made: Project) -> None:
 
 
 def test_rows_of_swe_bench(made: Project, tmp_path: Path) -> None:
-    row = {"repo": "o/n", "instance_id": "o__n-1", "FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}
+    row = {**ROW, "instance_id": "o__n-1"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "instance_id": "o__n-2"}) + "\n")
     panel = made.root / "tasksets/bench.toml"
     text = panel.read_text().replace('"one"', '"o__n-1"').replace('"two"', '"o__n-2"')
@@ -188,6 +190,18 @@ def test_a_split_that_is_not_there_is_the_same_error_everywhere(made: Project) -
     assert len(made.ht("tasks", "list", "tasks", "--split", "all").lines) == 3
 
 
+ROW = {
+    "repo": "pallets/flask",
+    "version": "2.0",
+    "base_commit": "0" * 40,
+    "problem_statement": "It breaks.",
+    "test_patch": "diff --git a/t.py b/t.py\n",
+    "FAIL_TO_PASS": ["t"],
+    "PASS_TO_PASS": [],
+}
+"""A row of SWE-bench, without its id."""
+
+
 def copies(made: Project, *places: str) -> None:
     """Copies of one task, at paths in the project."""
     for place in places:
@@ -215,13 +229,17 @@ def test_no_task_is_left_out_silently(made: Project, places: tuple[str, ...], ta
 
 
 def test_rows_in_either_place_are_all_taken(made: Project) -> None:
-    row = {"repo": "o/n", "FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}
     for number in range(4):
         file = made.root / f"sw/o__n-{number}" / ("row.json" if number < 2 else "tests/config.json")
         file.parent.mkdir(parents=True)
-        file.write_text(json.dumps({**row, "instance_id": f"o__n-{number}"}))
+        file.write_text(json.dumps({**ROW, "instance_id": f"o__n-{number}"}))
     assert made.ht("tasks", "pull", "sw", "-n").out.startswith("sw: 4 tasks")
     assert list(parsed(made.ht("tasks", "pull", "sw", "--json"))["tasks"]) == [f"o__n-{n}" for n in range(4)]
+    bare = made.root / "sw/o__n-0/row.json"
+    bare.write_text(json.dumps({**ROW, "instance_id": "o__n-0", "base_commit": ""}))
+    assert made.ht("tasks", "pull", "sw", "-n").out.startswith("sw: 3 tasks")
+    less = made.ht("tasks", "pull", "sw", "--force")
+    assert less.code == 0 and "note: 1 row left out that can be no task: o__n-0 has no base_commit" in less.err
     copies(made, "sw/plain")
     mixed = made.ht("tasks", "pull", "sw")
     assert "2 tasks left out: o__n-2, o__n-3" in mixed.err
@@ -302,6 +320,12 @@ def test_a_sandbox_that_takes_none_of_the_environments(made: Project) -> None:
     checked = made.ht("tasks", "check", "tasks/one")
     assert "0 of 1 task can be measured" in checked.err
     assert "hint: one: leave it out: --exclude one, when you run the others" in checked.err
+
+
+def test_what_is_published_is_pulled_and_the_rest_is_built(tmp_path: Path) -> None:
+    assert todo(Environment(image="x:1")) == "to-pull"
+    assert todo(Environment(context=tmp_path, image="x:1")) == "to-build"
+    assert todo(Environment(image="x:1", compose="docker-compose.yaml")) == "to-build"
 
 
 def test_a_panel_says_itself_which_commit_and_path(made: Project) -> None:

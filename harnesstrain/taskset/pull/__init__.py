@@ -13,7 +13,7 @@ shelf.py     the data sets here: made whole or not at all, with a manifest
 from harnesstrain.taskset.pull.archives import is_archive, unpack
 from harnesstrain.taskset.pull.finding import Found, find_tasks
 from harnesstrain.taskset.pull.laying import Layout, inside
-from harnesstrain.taskset.pull.rows import PLACES, all_rows, lay_rows, rows_in
+from harnesstrain.taskset.pull.rows import PLACES, all_rows, lay_rows, rows_in, unusable
 from harnesstrain.taskset.pull.shelf import Manifest, Placed, Shelf, Wanted, changed, here
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "lay_rows",
     "rows_in",
     "unpack",
+    "unusable",
 ]

@@ -23,6 +23,8 @@ class Found:
     """Directories directly below `folder`."""
     left_out: tuple[str, ...] = ()
     """Tasks elsewhere in the tree, by path in it: only those of one folder are one data set."""
+    unusable: tuple[str, ...] = ()
+    """Rows that are no tasks, each with what it lacks."""
 
     @property
     def bytes(self) -> int:

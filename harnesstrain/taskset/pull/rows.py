@@ -16,6 +16,7 @@ from harnesstrain.taskset.document import read_text
 from harnesstrain.taskset.pull.finding import CONFIG, Found
 from harnesstrain.taskset.pull.laying import inside
 from harnesstrain.taskset.swebench.rows import Row, row_bytes, rows_of
+from harnesstrain.taskset.swebench.spec import task_spec
 
 ROW = "row.json"
 """The row of an instance, in its directory."""
@@ -50,16 +51,35 @@ def all_rows(folder: Path) -> bool:
 
 
 def lay_rows(rows: Mapping[str, Row], wanted: Sequence[str], folder: Path, origin: str) -> Found:
-    """Write rows into `folder`, one directory each; `wanted`: their ids, all when empty.  Raises ConfigError."""
+    """Write rows into `folder`, one directory each; `wanted`: their ids, all that can be tasks when empty.
+
+    Raises ConfigError: a wanted row is not there or can be no task, or none can.
+    """
     names = tuple(wanted) or tuple(rows)
     missing = [name for name in names if name not in rows]
     if missing:
         shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         msg = f"{len(missing)} of {len(names)} rows are not in {origin}: {shown}"
         raise ConfigError(msg, hint="take the rows of the published data set")
+    bad = unusable({name: rows[name] for name in names})
+    if bad and (wanted or len(bad) == len(names)):
+        msg = f"{len(bad)} of {len(names)} rows of {origin} can be no task: {next(iter(bad.values()))}"
+        raise ConfigError(msg, hint="take the rows of the published data set")
+    names = tuple(name for name in names if name not in bad)
     for name in names:
         write_row(folder, rows[name])
-    return Found(folder, names)
+    return Found(folder, names, unusable=tuple(bad.values()))
+
+
+def unusable(rows: Mapping[str, Row]) -> dict[str, str]:
+    """Why rows can be no tasks, by id: a column is missing, or nothing is known of their repository."""
+    found = {}
+    for name, row in rows.items():
+        try:
+            task_spec(row)
+        except ConfigError as error:
+            found[name] = error.message if name in error.message else f"{name}: {error.message}"
+    return found
 
 
 def write_row(folder: Path, row: Row) -> int:

@@ -19,7 +19,7 @@ unfold.py    its files laid out as a sandbox takes them, in the user's cache
 
 from harnesstrain.taskset.swebench.patches import Patch, patch_of
 from harnesstrain.taskset.swebench.rows import Row, read_rows, rows_of
-from harnesstrain.taskset.swebench.spec import Spec, spec_of
+from harnesstrain.taskset.swebench.spec import Spec, spec_of, task_spec
 from harnesstrain.taskset.swebench.verdict import Facts, Verdict, grade_log
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "read_rows",
     "rows_of",
     "spec_of",
+    "task_spec",
 ]

@@ -13,12 +13,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from harnesstrain.core.digests import digest, digest_bytes
-from harnesstrain.core.errors import ConfigError
 from harnesstrain.core.records.task import Environment, Solution, Task, Verifier
 from harnesstrain.taskset.base import Inspected
 from harnesstrain.taskset.content import digest_directory
 from harnesstrain.taskset.swebench.rows import Row, read_row
-from harnesstrain.taskset.swebench.spec import GRADER, WORKDIR, Spec, spec_of
+from harnesstrain.taskset.swebench.spec import GRADER, WORKDIR, Spec, task_spec
 from harnesstrain.taskset.swebench.unfold import Parts, unfold
 
 ROW = "row.json"
@@ -43,9 +42,7 @@ class SweBenchFormat:
         """Read the task.  Raises ConfigError when the row lacks what evaluating it takes."""
         directory = directory.resolve()
         row = read_row(directory / ROW)
-        if not row.instruction.strip():
-            raise ConfigError(f"{directory / ROW} has no problem_statement", hint="take the published rows")
-        spec = spec_of(row)
+        spec = task_spec(row)
         parts = unfold(row, spec)
         notes = () if row.patch else ("it has no reference solution (patch)",)
         return Inspected(task=_task(directory, row, spec, parts), notes=notes)

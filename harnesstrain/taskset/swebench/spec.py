@@ -58,6 +58,13 @@ class Spec(Record):
         )
 
 
+def task_spec(row: Row) -> Spec:
+    """The spec of a row that is to be a task.  Raises ConfigError as `spec_of`, and without a problem statement."""
+    if not row.instruction.strip():
+        raise ConfigError(f"{row.instance_id} has no problem_statement", hint="take the published rows")
+    return spec_of(row)
+
+
 def spec_of(row: Row) -> Spec:
     """The spec of a row.  Raises ConfigError: unknown repository or version, columns that are missing."""
     era = era_of(row.repo, row.version)

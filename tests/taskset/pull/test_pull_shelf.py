@@ -73,7 +73,10 @@ def test_room_is_asked_for_first(tmp_path: Path) -> None:
 
 
 ROW: dict[str, Any] = {
-    "repo": "o/n",
+    "repo": "pallets/flask",
+    "version": "2.0",
+    "base_commit": "0" * 40,
+    "test_patch": "diff --git a/t.py b/t.py\n",
     "instance_id": "o__n-1",
     "problem_statement": "é\r\n",
     "FAIL_TO_PASS": '["t"]',
@@ -97,6 +100,28 @@ def test_rows_are_the_same_however_they_came(tmp_path: Path) -> None:
 def test_an_id_that_is_no_directory(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="no name of a directory"):
         lay_rows(rows_of([{**ROW, "instance_id": name}], "x"), (), tmp_path, "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"base_commit": ""}, "o__n-1 has no base_commit"),
+        ({"test_patch": ""}, "o__n-1 has no test_patch"),
+        ({"problem_statement": " "}, "o__n-1 has no problem_statement"),
+        ({"repo": "o/n"}, "o__n-1: nothing is known of the repository 'o/n'"),
+        ({"version": "0.0"}, "o__n-1: nothing is known of pallets/flask 0.0"),
+    ],
+)
+def test_a_row_that_can_be_no_task_is_named(tmp_path: Path, change: dict[str, str], why: str) -> None:
+    bad, good = {**ROW, **change}, {**ROW, "instance_id": "good"}
+    found = lay_rows(rows_of([bad, good], "x"), (), tmp_path / "both", "x")
+    assert (found.names, found.unusable) == (("good",), (why,))
+    assert [path.name for path in (tmp_path / "both").iterdir()] == ["good"]
+    for rows, wanted, said in (([bad], (), "1 of 1 rows"), ([bad, good], ("good", "o__n-1"), "1 of 2 rows")):
+        with pytest.raises(ConfigError) as refused:
+            lay_rows(rows_of(rows, "x"), wanted, tmp_path / "none", "x")
+        assert refused.value.message == f"{said} of x can be no task: {why}"
+        assert not (tmp_path / "none").exists()
 
 
 def test_missing_rows_are_named(tmp_path: Path) -> None:
