@@ -47,9 +47,19 @@ def fsck(database: Database, traces: Path, blob_folder: Path, *, deep: bool) -> 
     for run in sorted(_runs(database)):
         found += _chain(database, run)
         found += _traces(database, traces, run, deep)
-    found += _orphans(traces, named_traces(database, traces))
+    lost = forgotten(database, traces)
+    found += [lost] if lost else _orphans(traces, named_traces(database, traces))
     found += _blobs(blob_folder, transcripts, deep)
     return found
+
+
+def forgotten(database: Database, traces: Path) -> Finding | None:
+    """That there are traces and no run at all: the database that named them is gone."""
+    count = sum(1 for path in listing(traces) if path.suffix == ".parquet")
+    if not count or any(True for _ in _readable(database, KINDS["run"])):
+        return None
+    problem = f"no run is on record, and traces/ holds {count} files: the database that named them is not there"
+    return Finding(kind="missing", subject="store.db", problem=problem)
 
 
 def damaged(database: Database) -> list[Finding]:

@@ -16,12 +16,16 @@ def collect(database: Database, traces: Path, blob_folder: Path, grace: float) -
     """Remove unnamed files older than `grace` seconds, emptied folders, and stale leases.
 
     The grace is for files that another process has written and not yet named.  Raises StoreCorrupt when a record is
-    damaged: what it names is unknown, so nothing is removed.
+    damaged, or when the database is a new one beside old traces: what was named is unknown, so nothing is removed.
     """
     damage = fsck.damaged(database)
     if damage:
         message = f"nothing was removed, because the store is damaged: {damage[0].subject}: {damage[0].problem}"
         raise StoreCorrupt(message, hint="`ht fsck` lists all damage")
+    lost = fsck.forgotten(database, traces)
+    if lost is not None:
+        hint = "put store.db back from a copy; else remove the folder traces by hand"
+        raise StoreCorrupt(f"nothing was removed: {lost.problem}", hint=hint)
     files = set(fsck.listing(traces)) - fsck.named_traces(database, traces)
     kept = {blobs.blob_path(blob_folder, digest) for digest in fsck.named_blobs(database)}
     files |= set(fsck.listing(blob_folder)) - kept

@@ -155,6 +155,19 @@ def test_gc_leaves_everything_when_it_cannot_know_what_is_named(filled: Store, f
     assert len(list((folder / "traces").rglob("*.parquet"))) == 5
 
 
+def test_traces_whose_database_is_gone_are_kept(filled: Store, folder: Path) -> None:
+    filled.close()
+    for path in folder.glob("store.db*"):
+        path.unlink()
+    kept = sorted((folder / "traces").rglob("*.parquet"))
+    with Store.open(folder, create=True) as anew:
+        (finding,) = (one for one in anew.fsck() if one.subject == "store.db")
+        assert f"traces/ holds {len(kept)} files" in finding.problem
+        with pytest.raises(StoreCorrupt, match="nothing was removed: no run is on record"):
+            anew.gc(grace=0)
+        assert sorted((folder / "traces").rglob("*.parquet")) == kept
+
+
 def test_superseded_attempts_keep_their_traces(store: Store) -> None:
     run = recorded(store)
     first = a_rollout(run, outcome=Outcome.INFRA_LLM)
