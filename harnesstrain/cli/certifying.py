@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harnesstrain.cli import output, runs
 from harnesstrain.core.errors import HtError, NotFound, Prerequisite, TransportFailure, UsageError
-from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.certificate import Certificate, Certified, Regraded
 from harnesstrain.measure.regimes import changed, in_words
 from harnesstrain.stages import certify
 
@@ -112,11 +113,16 @@ def of_env(context: Context, identifiers: Sequence[str], spec: certify.CertifySp
         idle += done.no_chain
     made.certificates += env
     without = f", {idle} ran no command" if idle else ""
-    output.say(f"{_counted(env)}{without}; {made.executed} chains re-executed now")
+    ran = [one for one in env if one.result is not Certified.NO_CHAIN]
+    output.say(f"{_counted(ran)}{without}; {made.executed} chains re-executed now")
+    for text in _regraded(env):
+        output.say(text)
     forks = [one for one in env if one.result is Certified.FORKED]
     for one in forks:
-        output.say(f"  {one.task}: step {one.step}: {one.command}")
+        output.say(f"  {one.task}: {_where(one)}")
         _say_diff(one)
+        if one.grading is Regraded.OTHER:
+            continue
         if one.proposal is None:
             output.say(f"    no scrub rule is proposed: {one.proposal_reason or 'nothing is known of why'}")
             continue
@@ -160,6 +166,23 @@ def _counted(certificates: Sequence[Certificate]) -> str:
     counts = {result: sum(one.result is result for one in certificates) for result in Certified}
     shown = ", ".join(f"{count} {result.value}" for result, count in counts.items() if count)
     return shown or "nothing to certify"
+
+
+def _regraded(certificates: Sequence[Certificate]) -> Iterator[str]:
+    """What grading again showed, of the certificates that tell."""
+    counts = Counter(one.grading for one in certificates)
+    words = {Regraded.SAME: "the same grade", Regraded.OUTCOME: "another reward with the same outcome"}
+    words |= {Regraded.OTHER: "another outcome", Regraded.NO_GRADE: "had no grade"}
+    told = [f"{counts[word]} {text}" for word, text in words.items() if counts[word]]
+    if told:
+        yield f"graded again: {', '.join(told)}"
+    for one in certificates:
+        if one.grading is Regraded.IMPOSSIBLE:
+            yield f"  {one.task}: not graded again: {one.grading_reason}"
+
+
+def _where(fork: Certificate) -> str:
+    return f"step {fork.step}: {fork.command}" if fork.step is not None else fork.grading_reason
 
 
 def _say_diff(certificate: Certificate) -> None:
@@ -248,7 +271,8 @@ def model_plan(context: Context, spec: certify.ModelSpec) -> str:
 def env_plan(context: Context, identifiers: Sequence[str]) -> str:
     """One sentence: what would be re-executed."""
     rollouts = [one for identifier in identifiers for one in context.store.rollouts(identifier)]
-    return f"would re-execute {sum(one.actions for one in rollouts)} commands of {len(rollouts)} rollouts"
+    again = f" and grade {sum(one.graded for one in rollouts)} again"
+    return f"would re-execute {sum(one.actions for one in rollouts)} commands of {len(rollouts)} rollouts{again}"
 
 
 def harness_plan(context: Context, identifiers: Sequence[str]) -> str:

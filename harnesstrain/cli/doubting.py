@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.certificate import Certified
+from harnesstrain.core.records.certificate import Certified, Regraded
 from harnesstrain.core.records.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def doubt_of(context: Context, verdict: Verdict) -> Doubt:
     forks = {one.kind: one for one in used if one.result is Certified.FORKED}
     if not verdict.base.cells and not verdict.unmeasurable and forks:
         run = verdict.base_run[:8]
-        if "harness" in forks:
+        if "harness" not in forks and forks["env"].grading is Regraded.OTHER:
+            why, part = "the verifiers do not repeat themselves", "env"
+        elif "harness" in forks:
             why, part = "the harness does not repeat itself on the same replies", "harness"
         else:
             why, part = "the environments do not repeat themselves", "env"

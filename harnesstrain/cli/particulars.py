@@ -12,6 +12,13 @@ from harnesstrain.cli.styled import Line
 from harnesstrain.cli.watching import span
 from harnesstrain.core.ids import short
 
+GRADED = {
+    "same": "the same grade",
+    "outcome": "another reward, the same outcome",
+    "other": "another outcome",
+    "no_grade": "no: the rollout has no grade",
+    "impossible": "no",
+}
 RESULTS = {"exact": "green", "equivalent": "green", "forked": "red", "no_chain": "dim"}
 
 
@@ -28,6 +35,11 @@ def certificate(page: Page) -> None:
     page.fact("version", page.take("commit") or "")
     step, command = page.take("step"), page.take("command")
     page.fact("parted", f"step {step}: {command}" if step is not None else "")
+    grading, why, times = (page.take(name) for name in ("grading", "grading_reason", "gradings"))
+    told = GRADED.get(grading, "") + (f" ({why})" if why else "") + (f", {times} times" if times and times > 1 else "")
+    page.fact("graded again", told)
+    reward = page.take("reward")
+    page.fact("reward", f"{reward:g}" if reward is not None else "")
     difference = page.take("diff")
     page.block("what differed", difference or "", _sign)
     sides = [page.take(name) for name in ("recorded", "observed", "recorded_raw", "observed_raw")]

@@ -1,8 +1,8 @@
 """Aligning two runs by (task, seed).  Every cell of the panel lands in exactly one place.
 
 compared        both sides are measurements of the harness
-excluded        the baseline's own chain forked or is not certified, its harness does not repeat itself on it; or a
-                gain's chain or harness forked
+excluded        the baseline's own chain or its grading forked or is not certified, its harness does not repeat
+                itself on it; or a gain's chain, grading or harness forked
 open            unknown: missing, not needed, or an infrastructure outcome on either side
 
 Certification always concerns the baseline's chain.  The candidate's certificate is looked at only where the candidate
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harnesstrain.core.errors import StoreCorrupt, UsageError
 from harnesstrain.core.ids import short
-from harnesstrain.core.records.certificate import Certificate
+from harnesstrain.core.records.certificate import Certificate, Regraded
 from harnesstrain.core.records.rollout import Outcome, Rollout, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import NOT_NEEDED, Excluded
@@ -118,6 +118,8 @@ def _barred(commit: str, before: Rollout, evidence: Evidence, certified: bool) -
 
 def _forked(rollout: Rollout, cert: Certificate, prefix: str) -> Excluded:
     where = f"step {cert.step}: {cert.command}" if cert.step is not None else "re-executed differently"
+    if cert.step is None and cert.grading is Regraded.OTHER:
+        where = cert.grading_reason
     return Excluded(task=rollout.task, seed=rollout.seed, reason=FORKED, detail=f"{prefix}{where}")
 
 

@@ -28,6 +28,7 @@ staging.py       what the driver does itself between the steps of a task
 rewarding.py     the reward of a task with several steps
 changes.py       where the answer is a change of a checkout: a patch, evaluated in a fresh environment
 reexecution.py   a recorded action chain again, in a fresh environment
+regrading.py     a rollout's verifier again, where its commands were executed again
 playback.py      a recorded rollout again for its harness: the same requests and actions?
 evidence.py      what is kept of two outputs that differ
 oracle.py        a reference solution, or nothing, graded: is the task sound?

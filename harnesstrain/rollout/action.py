@@ -81,6 +81,11 @@ def asked(action: Action) -> float:
     return float(action.spec.get("timeout") or DEFAULT_TIMEOUT)
 
 
+def patience(step: Step) -> float:
+    """Seconds that executing a recorded action again may take: what it took, generously; a slow machine is no fork."""
+    return step.duration + 0.5 if step.timed_out else max(60.0, step.duration * 10)
+
+
 def act(session: Session, action: Action, remaining: float) -> Acted:
     """Execute one action within its own limit and `remaining` seconds.  Raises SandboxFailure."""
     return perform(session, action, min(asked(action), remaining))

@@ -55,6 +55,11 @@ def rules() -> str:
     return digest([infra.version(), plants.version()])
 
 
+def grade_key(verifier: Verifier, state: str) -> str:
+    """Under which a grade is kept.  `state`: step key of the last action."""
+    return digest({"verifier": verifier.digest, "rules": rules(), "state": state})
+
+
 class Ungradable(PolicyFailure):
     """The submitted state itself prevents grading: its shell, its tools or its disk are broken.  It is not passed."""
 

@@ -179,7 +179,7 @@ class Place:
 
     def _grade(self, task: Task, *, between: bool = False) -> Graded:
         """`task`: with the verifier that grades; `between`: work goes on after it."""
-        key = digest({"verifier": task.verifier.digest, "rules": grading.rules(), "state": self._chain.key})
+        key = grading.grade_key(task.verifier, self._chain.key)
         cached = True
 
         def judge() -> GradeEntry:

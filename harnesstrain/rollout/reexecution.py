@@ -1,4 +1,4 @@
-"""A recorded action chain again, in a fresh environment, caches off: does every output come back?"""
+"""A recorded action chain again, in a fresh environment, caches off: does every output come back?  And the grade?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.certificate import Certified
+from harnesstrain.core.records.certificate import Certified, Regraded
 from harnesstrain.core.records.rollout import Step, StepKind
 from harnesstrain.core.records.sandbox import Limits, RunResult
 from harnesstrain.core.records.task import Task
-from harnesstrain.rollout.action import act
+from harnesstrain.rollout.action import act, patience
 from harnesstrain.rollout.evidence import Difference, difference
 from harnesstrain.rollout.opening import opened
 from harnesstrain.rollout.recorder import ACTIONS
+from harnesstrain.rollout.regrading import Regrader, Regrading
 from harnesstrain.rollout.staging import again
 from harnesstrain.sandbox.base import Sandbox
 from harnesstrain.sandbox.scrub import scrubbed_digest
@@ -33,48 +34,66 @@ class ChainCheck(Record):
     """Digest of the files that the whole chain left, where the sandbox can tell."""
     other_files: bool = False
     """Every output came back, but the files are not those of the earlier execution, byte for byte."""
+    regrading: Regrading | None = None
+    """What grading again showed; None: the verifier was not to be run, or a command forked before."""
 
 
 def reexecute(
-    sandbox: Sandbox, task: Task, steps: Sequence[Step], limits: Limits | None = None, state: str | None = None
+    sandbox: Sandbox,
+    task: Task,
+    steps: Sequence[Step],
+    limits: Limits | None = None,
+    state: str | None = None,
+    regrader: Regrader | None = None,
 ) -> ChainCheck:
-    """Re-execute the actions among `steps` in order, comparing each with its record.
+    """Re-execute the actions among `steps` in order, comparing each with its record; then grade again.
 
     Stops at the first output that differs after scrubbing.  A step that timed out is compared by having timed out; one
     that the episode's time did not suffice for has no result, and is left out.
     `state`: digest of the files that an earlier execution of the chain left.  Other files make the chain `equivalent`
-    at best: some programs keep times in theirs.
+    at best: some programs keep times in theirs.  So does another reward with the same outcome; another outcome is a
+    fork, at no step.  `regrader`: None runs no verifier.
     Raises SandboxFailure: an infrastructure error neither certifies nor excludes.
     """
     driven = [StepKind.STAGE]
     if not sandbox.capabilities().forks:
         driven.append(StepKind.VERIFY)  # a fork leaves no trace
     chain = [step for step in steps if step.kind in (*ACTIONS, *driven) and step.exit_code is not None]
-    if not chain:
+    if not chain and (regrader is None or not regrader.due):
         return ChainCheck(result=Certified.NO_CHAIN)
     exact = True
     session = opened(sandbox, task.environment, limits)
     try:
         for done, step in enumerate(chain, 1):
             action = again(sandbox, task, step)
-            seen = act(session, action, remaining=_patience(step)).result
+            seen = act(session, action, remaining=patience(step)).result
             if step.timed_out and seen.timed_out:
                 continue
             if not _alike(step, seen, action.command):
+                graded = Regrading(result=Regraded.OTHER, reason="a step of the task was graded otherwise")
                 return ChainCheck(
                     result=Certified.FORKED,
                     executed=done,
                     step=step.index,
                     command=action.command,
                     difference=difference(recorded_result(step), seen, action.command),
+                    regrading=graded if step.kind is StepKind.VERIFY else None,
                 )
             exact = exact and digest_bytes(seen.stdout + b"\0" + seen.stderr) == step.raw_digest
         left = session.state()
+        regrading = regrader.regrade(session, chain) if regrader is not None else None
     finally:
         session.close()
     other = state is not None and left is not None and state != left
-    result = Certified.EXACT if exact and not other else Certified.EQUIVALENT
-    return ChainCheck(result=result, executed=len(chain), state=left, other_files=other)
+    graded_as = regrading.result if regrading is not None else None
+    if graded_as is Regraded.OTHER:
+        result = Certified.FORKED
+    elif not chain:
+        result = Certified.NO_CHAIN
+    else:
+        same = exact and not other and graded_as is not Regraded.OUTCOME
+        result = Certified.EXACT if same else Certified.EQUIVALENT
+    return ChainCheck(result=result, executed=len(chain), state=left, other_files=other, regrading=regrading)
 
 
 def recorded_result(step: Step) -> RunResult:
@@ -87,11 +106,6 @@ def recorded_result(step: Step) -> RunResult:
         truncated=step.truncated,
         duration=step.duration,
     )
-
-
-def _patience(step: Step) -> float:
-    """Seconds a re-execution may take: what it took, generously; a slow machine is not a fork."""
-    return step.duration + 0.5 if step.timed_out else max(60.0, step.duration * 10)
 
 
 def _alike(step: Step, result: RunResult, command: str) -> bool:

@@ -172,7 +172,8 @@ class Turn:
     def _judge(self, base_run: str, cand_run: str) -> Verdict:
         """Judge.  A gain counts only when its commands give the same outputs again, and its harness does the same.
 
-        The candidate's harness is played back wherever it flips a task: what does not repeat itself is no effect of it.
+        Both sides of a gain are graded again, for a verifier may have agreed with itself once by luck.  The candidate's
+        harness is played back wherever it flips a task: what does not repeat itself is no effect of it.
         """
         spec = judging.JudgeSpec(base_run=base_run, cand_run=cand_run, record=False)
         verdict = judging.run(self._context, spec, self._criterion)
@@ -180,7 +181,9 @@ class Turn:
         flipped = tuple(dict.fromkeys(flip.task for flip in (*verdict.gained, *verdict.lost)))
         if flipped and self._context.settings.loop.certify:
             if gained and verdict.selected:
-                certify.run(self._context, certify.CertifySpec(run=cand_run, tasks=gained))
+                times = self._context.settings.loop.gradings
+                for run in (cand_run, base_run):
+                    certify.run(self._context, certify.CertifySpec(run=run, tasks=gained, gradings=times))
             certify.certify_harness(self._context, certify.HarnessSpec(run=cand_run, tasks=flipped))
             verdict = judging.run(self._context, spec, self._criterion)
         self._context.bus.emit(

@@ -9,8 +9,8 @@ import typer
 from harnesstrain.cli import options as opt
 
 WHAT = (
-    "model: ask the endpoint.  env: re-execute a run's recorded commands.  harness: play a run back to its harness.  "
-    "Default: all that apply."
+    "model: ask the endpoint.  env: re-execute a run's recorded commands, and grade again.  harness: play a run "
+    "back to its harness.  Default: all that apply."
 )
 
 
@@ -39,8 +39,8 @@ def command(
     """Find out whether model, environment and harness repeat themselves.  Prints certificate ids.
 
     A model is certified for the largest number of requests at once whose replies stay equal; runs keep within it.
-    A task whose output differs, or on which the harness does something else with the same replies, is `forked`:
-    comparisons leave it out, and every report lists it.  With no word the model is asked quickly.
+    A task whose output or outcome differs, or on which the harness does something else with the same replies, is
+    `forked`: comparisons leave it out, and every report lists it.  With no word the model is asked quickly.
     """
     from harnesstrain.cli import certifying, output, revisions
     from harnesstrain.cli.endpoints import on_one

@@ -22,6 +22,20 @@ class Certified(StrEnum):
     """Nothing was executed, so nothing can be compared."""
 
 
+class Regraded(StrEnum):
+    """What running the verifier again showed, where every command gave the same again."""
+
+    SAME = "same"
+    OUTCOME = "outcome"
+    """The same outcome with another reward."""
+    OTHER = "other"
+    """Another outcome: the verifier does not repeat itself."""
+    NO_GRADE = "no_grade"
+    """The rollout was not graded, so nothing can be compared."""
+    IMPOSSIBLE = "impossible"
+    """It could not be run again."""
+
+
 class Certificate(Record):
     """One certificate.  An env certificate is inherited only when regime, task and chain digests all match."""
 
@@ -65,4 +79,12 @@ class Certificate(Record):
     """env: version of the scrub rules that compared."""
     state: str | None = None
     """env: digest of the files that the chain left, where the sandbox can tell."""
+    grading: Regraded | None = None
+    """env: what grading again showed; None: it was not tried (the chain forked, or the certificate is older)."""
+    grading_reason: str = ""
+    """env: what the verifier gave instead, or why it could not be run."""
+    gradings: int = 0
+    """env: how often the verifier was run again."""
+    reward: float | None = None
+    """env: the recorded reward that was compared."""
     detail: dict[str, Any] = Field(default_factory=dict)

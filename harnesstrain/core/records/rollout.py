@@ -185,6 +185,12 @@ class Rollout(Record):
         return self.outcome is Outcome.SOLVED
 
     @property
+    def graded(self) -> bool:
+        """Whether a verifier was run for it."""
+        judged = self.outcome in (Outcome.SOLVED, Outcome.FAILED_VERIFICATION)
+        return judged or self.reward is not None or bool(self.rewards)
+
+    @property
     def measurement(self) -> str:
         """Digest of what was measured: equal for equal behaviour, whatever the clock or the caches did."""
         return digest(

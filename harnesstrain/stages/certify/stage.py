@@ -1,23 +1,30 @@
-"""Certify the environment of each task of a run.  A certificate is inherited when regime, task and chain all match."""
+"""Certify the environment of each task of a run, and its verifier.
+
+A certificate is inherited when regime, task and chain all match, and the grade where there is one.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from harnesstrain.core.digests import digest
 from harnesstrain.core.errors import Incomplete, NotFound, UsageError
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.certificate import Certificate, Certified
+from harnesstrain.core.records.certificate import Certificate, Certified, Regraded
 from harnesstrain.core.records.rollout import Rollout, latest_attempts
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.task import Task
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.regimes import as_settings, changed, in_words, resume
-from harnesstrain.rollout.reexecution import reexecute
+from harnesstrain.measure.regimes import changed, in_words
+from harnesstrain.measure.resuming import as_settings, resume
+from harnesstrain.rollout.evidence import unified
+from harnesstrain.rollout.reexecution import ChainCheck, reexecute
+from harnesstrain.rollout.regrading import Regrader
 from harnesstrain.sandbox.scrub import version as rules_in_force
 from harnesstrain.stages.certify.issue import issue
-from harnesstrain.taskset import allowed, load_panel, with_host
+from harnesstrain.taskset import against_host, allowed, load_panel, with_host
 
 
 class CertifySpec(Record):
@@ -30,6 +37,8 @@ class CertifySpec(Record):
     """Only these tasks; empty: all."""
     again: bool = False
     """Re-execute also where a certificate holds, and compare the files that are left, too."""
+    gradings: int = 1
+    """How often the verifier is run again on what was graded."""
 
 
 class CertifiedRun(Record):
@@ -73,32 +82,43 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
     known = {
         rollout.id: found
         for rollout in rollouts
-        if not spec.again and (found := _known(context, record, rollout)) is not None
+        if not spec.again and (found := _known(context, record, rollout, spec.gradings)) is not None
     }
-    todo = [r for r in rollouts if r.id not in known and r.chain_digest is not None and r.outcome.scorable]
-    work = {one.id: functools.partial(_certify, context, record, one, _task(tasks, one)) for one in todo}
+    todo = [r for r in rollouts if r.id not in known and r.outcome.scorable and (r.chain_digest or r.graded)]
+    work = {}
+    for one in todo:
+        task = _task(tasks, one)
+        barred = against_host(task, host)
+        regrade = functools.partial(Regrader, times=spec.gradings, barred=barred.message if barred else "")
+        work[one.id] = functools.partial(_certify, context, record, one, task, regrade)
     known |= issue(context, work, "chains")
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
     idle = sum(one.chain_digest is None and one.outcome.scorable for one in rollouts)
-    return CertifiedRun(run=record.id, certificates=ordered, executed=len(todo), no_chain=idle)
+    executed = sum(one.chain_digest is not None for one in todo)
+    return CertifiedRun(run=record.id, certificates=ordered, executed=executed, no_chain=idle)
 
 
-def _known(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
-    """The certificate that holds for a rollout's chain: its own, or an inherited one.
+def _known(context: Context, record: Run, rollout: Rollout, gradings: int) -> Certificate | None:
+    """The certificate that holds for a rollout's chain and grade: its own, or an inherited one.
 
-    Equal bytes are equal under any scrub rules; every other result holds only under those that compared.
+    Equal bytes are equal under any scrub rules; every other result holds only under those that compared.  What was
+    graded has to be graded again so often; a verifier that once gave another outcome needs no further look.
     """
     newest = _newest(context, record, rollout)
-    if newest is None or newest.result is Certified.EXACT or newest.rules in (None, rules_in_force()):
+    if newest is None or newest.grading is Regraded.OTHER:
         return newest
-    return None
+    if newest.result is not Certified.EXACT and newest.rules not in (None, rules_in_force()):
+        return None
+    if newest.result is Certified.FORKED or not rollout.graded:
+        return newest
+    again = newest.grading in (Regraded.SAME, Regraded.OUTCOME) and newest.gradings >= gradings
+    return newest if again and newest.reward == rollout.reward else None
 
 
 def _newest(context: Context, record: Run, rollout: Rollout) -> Certificate | None:
-    if rollout.chain_digest is None:
-        return None
     found = context.store.certificates(kind="env", regime=record.regime, chain=rollout.chain_digest)
-    alike = [c for c in found if (c.task_digest, c.seed) == (rollout.task_digest, rollout.seed)]
+    wanted = (rollout.task_digest, rollout.seed, rollout.chain_digest)
+    alike = [c for c in found if (c.task_digest, c.seed, c.chain) == wanted]
     return alike[-1] if alike else None
 
 
@@ -125,11 +145,15 @@ def _task(tasks: Mapping[str, Task], rollout: Rollout) -> Task:
     return task
 
 
-def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Certificate:
+def _certify(
+    context: Context, record: Run, rollout: Rollout, task: Task, regrade: Callable[..., Regrader]
+) -> Certificate:
     bench = context.devices.bench
     before = _newest(context, record, rollout)
     state = before.state if before is not None else None
-    check = reexecute(bench.sandbox, task, context.store.trace(rollout.id).steps, bench.limits, state)
+    steps = context.store.trace(rollout.id).steps
+    regrader = regrade(bench, task, rollout, steps, before=before)
+    check = reexecute(bench.sandbox, task, steps, bench.limits, state, regrader)
     context.bus.emit("certified", task=rollout.task, seed=rollout.seed, result=check.result.value)
     return Certificate(
         id=_identify(record, rollout, before),
@@ -145,6 +169,19 @@ def _certify(context: Context, record: Run, rollout: Rollout, task: Task) -> Cer
         command=check.command,
         rules=rules_in_force(),
         state=check.state,
+        reward=rollout.reward,
         detail={"executed": check.executed} | ({"other_files": True} if check.other_files else {}),
-        **(check.difference.model_dump() if check.difference is not None else {}),
+        **_evidence(check),
     )
+
+
+def _evidence(check: ChainCheck) -> dict[str, Any]:
+    """What a fork shows, and what grading again did."""
+    found = check.difference.model_dump() if check.difference is not None else {}
+    again = check.regrading
+    if again is None:
+        return found
+    if again.recorded is not None and again.observed is not None:
+        both = (again.recorded, again.observed)
+        found |= {"recorded": both[0], "observed": both[1], "diff": unified(*both)}
+    return found | {"grading": again.result, "grading_reason": again.reason, "gradings": again.times}

@@ -106,27 +106,31 @@ CERTIFICATES = shape(
     "certificates",
     "one certificate in its newest state",
     """
-    certificate  text  id of the certificate
-    kind         text  env, model or harness
-    result       text  exact, equivalent, forked, no_chain
-    run          text  run whose chain was executed again
-    commit       text  harness: version that was played back
-    task         text  name of the task
-    task_digest  text  digest of the task
-    seed         int   seed of the cell
-    endpoint     text  model: fingerprint of the endpoint
-    regime       text  measurement identity
-    step         int   first step that differed
-    command      text  its command
-    recorded     text  what the record says
-    observed     text  what came instead
-    diff         text  unified diff of the two
-    proposal     text  scrub rule to paste
-    rules        text  version of the scrub rules
-    chain        text  digest over the actions
-    state        text  digest of the files that the chain left
-    detail       text  more, JSON
-    recorded_at  time  when it was first recorded, UTC
+    certificate     text   id of the certificate
+    kind            text   env, model or harness
+    result          text   exact, equivalent, forked, no_chain
+    run             text   run whose chain was executed again
+    commit          text   harness: version that was played back
+    task            text   name of the task
+    task_digest     text   digest of the task
+    seed            int    seed of the cell
+    endpoint        text   model: fingerprint of the endpoint
+    regime          text   measurement identity
+    step            int    first step that differed
+    command         text   its command
+    recorded        text   what the record says
+    observed        text   what came instead
+    diff            text   unified diff of the two
+    proposal        text   scrub rule to paste
+    rules           text   version of the scrub rules
+    chain           text   digest over the actions
+    state           text   digest of the files that the chain left
+    grading         text   env: what grading again showed: same, outcome, other, no_grade, impossible
+    grading_reason  text   what the verifier gave instead, or why it was not run
+    gradings        int    how often the verifier was run again
+    reward          float  recorded reward that was compared
+    detail          text   more, JSON
+    recorded_at     time   when it was first recorded, UTC
     """,
 )
 
