@@ -31,6 +31,7 @@ from harnesstrain.sandbox.engine import (
     SocketChannel,
     changed_paths,
     connect,
+    ended,
     is_orphan,
     owner_labels,
     reason_against,
@@ -244,7 +245,7 @@ class DockerSandbox:
                 found.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN, FLOOR_MB)
                 return found
             except BaseException:
-                channel.close() if channel else remove_container(self._client, container)
+                channel.close() if channel else ended(partial(remove_container, self._client, container))
                 raise
 
     # --- several containers ---
@@ -295,7 +296,7 @@ class DockerSandbox:
                 agent = Agent(channel)
                 agent.ready(bundle.message(None), pins.PID_BASE, STARTED_WITHIN, FLOOR_MB)
             except BaseException:
-                channel.close() if channel else end()
+                channel.close() if channel else ended(end)
                 raise
         session = self._entered(agent, images[MAIN], environment, bounds)
         own = composition.services[MAIN].settings

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from harnesstrain.core.errors import Prerequisite, SandboxFailure
+
+log = logging.getLogger(__name__)
 
 ANSWERS_WITHIN = 60
 """Seconds for one answer of the engine."""
@@ -74,14 +78,31 @@ def reason_against(host: str | None) -> str | None:
 
 @contextlib.contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raises SandboxFailure for whatever the engine answers while `doing` something."""
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
-
+    """Raises SandboxFailure for whatever the engine answers, or fails to, while `doing` something."""
     try:
         yield
-    except (DockerException, RequestException, OSError) as error:
+    except troubles() as error:
         raise SandboxFailure(f"{doing}: {said(error)}", hint="`docker info` shows the engine's state") from error
+
+
+def troubles() -> tuple[type[Exception], ...]:
+    """What the client raises when the engine refuses, goes away, or stops in the middle of an answer."""
+    from docker.errors import DockerException, StreamParseError
+    from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
+
+    return (DockerException, StreamParseError, RequestException, HTTPError, HTTPException, OSError)
+
+
+def ended(end: Callable[[], object]) -> None:
+    """Call `end`, which removes something.  A failure is only logged: what happened before it counts.
+
+    What stays ends with its stream, and the sweep of a later driver removes it.
+    """
+    try:
+        end()
+    except SandboxFailure as error:
+        log.info("not removed: %s", error.message)
 
 
 def is_podman(client: Any) -> bool:
@@ -121,8 +142,21 @@ def _boot() -> str:
 
 def said(error: BaseException) -> str:
     """What an exception of the client, or the engine through it, says: one line."""
+    lost = _lost(error)
+    if lost is not None:
+        return f"the Docker engine does not answer ({lost.strerror or lost})"
     text = str(getattr(error, "explanation", None) or error).strip()
     return text.splitlines()[0] if text else type(error).__name__
+
+
+def _lost(error: BaseException) -> OSError | None:
+    """What broke the connection to the engine, inside the client's exception for that."""
+    from requests.exceptions import ConnectionError as Broken
+
+    inner: BaseException | None = error if isinstance(error, Broken) else None
+    while inner is not None and (isinstance(inner, Broken) or not isinstance(inner, OSError)):
+        inner = next((one for one in reversed(inner.args) if isinstance(one, BaseException)), None)
+    return inner
 
 
 def changed_paths(client: Any, container: str) -> tuple[str, ...]:
@@ -194,7 +228,7 @@ class SocketChannel:
             for part in (getattr(attached, "_response", None), attached, getattr(attached, "_sock", None)):
                 with contextlib.suppress(OSError):
                     part.close() if part is not None else None
-        self._end()
+        ended(self._end)
 
     def last_words(self) -> str:
         return self._said.decode(errors="replace").strip()

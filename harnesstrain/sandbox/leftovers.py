@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harnesstrain.core.errors import SandboxFailure
-from harnesstrain.sandbox.engine import said, translated
+from harnesstrain.sandbox.engine import translated
 
 LABEL = "harnesstrain.owner"
 GONE = (404, 409)
@@ -42,9 +40,9 @@ def remove_container(client: Any, container: str) -> None:
 def _removed(remove: Callable[..., object], name: str, **how: bool) -> None:
     from docker.errors import APIError
 
-    with contextlib.suppress(FileNotFoundError):
+    with translated(f"removing {name[:12]}"):
         try:
             remove(name, **how)
         except APIError as error:
             if error.status_code not in GONE:
-                raise SandboxFailure(f"{name[:12]} cannot be removed: {said(error)}") from error
+                raise

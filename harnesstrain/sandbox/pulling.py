@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harnesstrain.core.errors import SandboxFailure
-from harnesstrain.sandbox.engine import said, translated
+from harnesstrain.sandbox.engine import said, translated, troubles
 
 TRIES = 3
 PAUSE = 1.0
@@ -68,9 +68,7 @@ def pull(client: Any, image: str, *, pause: Callable[[float], None]) -> None:
 
     Raises SandboxFailure with the engine's own reason.  `pause(seconds)` waits between two tries.
     """
-    from docker.errors import APIError
     from docker.utils import parse_repository_tag
-    from requests.exceptions import RequestException
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     repository, tag = parse_repository_tag(image)
@@ -81,9 +79,10 @@ def pull(client: Any, image: str, *, pause: Callable[[float], None]) -> None:
         sleep=pause,
         reraise=True,
     )
+    final: tuple[type[Exception], ...] = (*troubles(), _Refused)
     try:
         attempts(_pull_once, client, repository, tag or "latest")
-    except (APIError, RequestException, OSError, _Refused) as error:
+    except final as error:
         hint = "check the name, `docker login`, the network; or put an archive into the directory `sandbox.archives`"
         raise SandboxFailure(f"image {image} cannot be pulled: {said(error)}", hint=hint) from error
 
