@@ -14,12 +14,17 @@ from harnesstrain.core.errors import HtError, StoreCorrupt
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.cache import GradeEntry, StepEntry
 from harnesstrain.core.records.llm import Reply
+from harnesstrain.store.base import Finding
+from harnesstrain.store.cachefile import LAYOUT
 from harnesstrain.store.caches import Caches
+from harnesstrain.store.engine import sqlite_database
 
 log = logging.getLogger(__name__)
 
 ASIDE = ".damaged"
 """Suffix of a file that was no cache.  The last one is kept."""
+
+_ANEW = "the next command that needs it puts it aside and makes it anew"
 
 E = TypeVar("E", bound=Record)
 
@@ -57,6 +62,35 @@ def usable(path: Path) -> Caches | None:
         why = f"cannot put {path} aside: {error.strerror or error}"
     log.warning("the cache cannot be opened, going on without it: %s", why)
     return None
+
+
+def findings(path: Path) -> list[Finding]:
+    """What is wrong with the file, and what comes of it.  Changes nothing."""
+    if path.is_dir():
+        return [_finding(path, f"it is a folder; {_ANEW}")]
+    if not path.exists():
+        return []
+    database = None
+    said, comes_of_it = "", _ANEW
+    try:
+        database = sqlite_database(path, read_only=True)
+        with database.read() as connection:
+            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == LAYOUT:
+                connection.exec_driver_sql("SELECT name, epoch FROM caches").all()
+            comes_of_it = f"what it cannot answer is made again; {path.name} may be deleted"
+            said = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
+    except StoreCorrupt as error:
+        said = error.message.removeprefix(f"{path}: ")
+    except HtError as error:
+        said, comes_of_it = error.message.removeprefix(f"{path}: "), "work goes on without it"
+    finally:
+        if database is not None:
+            database.close()
+    return [] if said == "ok" else [_finding(path, f"{said.splitlines()[-1]}; {comes_of_it}")]
+
+
+def _finding(path: Path, problem: str) -> Finding:
+    return Finding(kind="corrupt", subject=path.name, problem=problem)
 
 
 def _renewed(path: Path) -> Caches:

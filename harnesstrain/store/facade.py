@@ -247,8 +247,9 @@ class Store(Shelf):
         return self._database.still
 
     def fsck(self, *, deep: bool = True) -> list[Finding]:
-        """What does not add up.  `deep` also reads every trace and blob."""
-        return fsck.fsck(self._database, self.places.traces, self.places.blobs, deep=deep)
+        """What does not add up.  `deep` also reads every trace and blob, and the cache."""
+        found = fsck.fsck(self._database, self.places.traces, self.places.blobs, deep=deep)
+        return [*found, *(absent.findings(self.places.cache) if deep else ())]
 
     def gc(self, *, grace: float = 3600.0) -> Collected:
         """Remove files that nothing names and that are older than `grace` seconds, and stale leases."""

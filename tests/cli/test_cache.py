@@ -121,3 +121,12 @@ def test_an_export_names_its_files(filled: Project) -> None:
     wrong = filled.ht("cache", "export", "file")
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.err == "error: file is not a folder\nhint: name a folder to write into\n"
+
+
+def test_fsck_finds_a_damaged_cache_and_says_what_to_do(filled: Project) -> None:
+    assert filled.ht("fsck", "--exit-code").code == 0
+    (filled.root / ".ht/cache.db").write_text("notes\n" * 1000)
+    ran = filled.ht("fsck", "--exit-code")
+    assert (ran.code, len(ran.lines)) == (3, 1)
+    assert ran.out.startswith("corrupt cache.db: ") and "makes it anew" in ran.out
+    assert "hint: delete cache.db in the store" in ran.err

@@ -72,6 +72,35 @@ def test_a_file_that_is_no_cache_is_put_aside_and_made_anew(
         assert store.llm_cache().get(KEY) == REPLY
 
 
+@pytest.mark.parametrize("damage", [cut, flip, text, folder_there])
+def test_fsck_says_that_it_will_be_made_anew(folder: Path, damage: Callable[[Path], None]) -> None:
+    path = recorded(folder)
+    with Store.open(folder) as store:
+        assert store.fsck() == []
+    damage(path)
+    with Store.open(folder) as store:
+        (found,) = store.fsck()
+        assert (found.kind, found.subject) == ("corrupt", "cache.db")
+        assert "\n" not in found.problem and found.problem.endswith("puts it aside and makes it anew")
+        assert store.fsck(deep=False) == []
+    assert not path.with_name("cache.db.damaged").exists()
+
+
+def test_fsck_finds_a_page_that_is_read_late(folder: Path) -> None:
+    path = recorded(folder)
+    data = bytearray(path.read_bytes())
+    for offset in range(8 * 8192, len(data), 8192):
+        data[offset : offset + 300] = b"\xff" * 300
+    path.write_bytes(data)
+    with Store.open(folder) as store:
+        (found,) = store.fsck()
+        assert found.problem.endswith("what it cannot answer is made again; cache.db may be deleted")
+    path.unlink()
+    with Store.open(folder) as store:
+        assert store.fsck() == []
+    assert not path.exists()
+
+
 def test_on_a_full_disk_work_goes_on_without_a_cache(
     small: Path,  # noqa: F811
     caplog: pytest.LogCaptureFixture,

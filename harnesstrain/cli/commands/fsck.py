@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from harnesstrain.cli import options as opt
 
+CACHE = "cache.db"
+"""The file that can be made again."""
+
 
 def command(exit_code: opt.ExitCode = False, config: opt.Config = None, json: opt.Json = False) -> None:
-    """Find missing files, orphan files, dangling references, broken chains.  Prints one finding a line."""
+    """Find missing files, orphan files, dangling references, broken chains, a damaged cache.
+
+    Prints one finding a line.
+    """
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
     from harnesstrain.core.errors import AnswerNo
@@ -22,7 +28,7 @@ def command(exit_code: opt.ExitCode = False, config: opt.Config = None, json: op
         output.say("nothing wrong")
     elif exit_code:
         msg = output.counted(len(findings), "finding")
-        raise AnswerNo(msg, hint=_hint({finding.kind for finding in findings}))
+        raise AnswerNo(msg, hint=_hint({finding.kind for finding in findings if finding.subject != CACHE}))
 
 
 def _hint(kinds: set[str]) -> str:
@@ -31,5 +37,7 @@ def _hint(kinds: set[str]) -> str:
         "missing": "`ht evaluate --fresh again` measures missing traces once more, from the cache",
         "orphan": "`ht gc` removes orphans",
     }
+    if not kinds:
+        return f"delete {CACHE} in the store: what it holds can be made again"
     found = [way for kind, way in ways.items() if kind in kinds]
     return "; ".join(found) or "restore the newest copy of .ht (`*.bak` in it, or your backup)"
