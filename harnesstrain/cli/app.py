@@ -90,8 +90,8 @@ def main() -> None:
     """Entry point of `ht`.  Never returns."""
     arguments = sys.argv[1:]
     _plugin(arguments)
-    exits.install_signals()
     output.guard()
+    exits.install_signals()
     _register()
     try:
         code = _run(as_json="--json" in arguments)
@@ -107,6 +107,7 @@ def main() -> None:
 def _run(*, as_json: bool) -> int:
     """Run the command; returns the exit code.  Raises BrokenPipeError."""
     try:
+        _placed()
         _filled(sys.argv[1:])
         left = app(prog_name="ht", standalone_mode=False)
         output.finish()
@@ -122,6 +123,14 @@ def _run(*, as_json: bool) -> int:
     except Exception as error:
         wrong = _misused(error) or _unusable(error, sys.argv[1:])
         return exits.report(wrong, as_json=as_json) if wrong is not None else exits.bug(error, as_json=as_json)
+
+
+def _placed() -> None:
+    """Raises UsageError where the working directory is gone: no path could be told."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the working directory is gone: {error.strerror}", hint="`cd` to one that is there") from None
 
 
 def _filled(words: list[str]) -> None:

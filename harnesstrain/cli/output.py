@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from harnesstrain.core.errors import Prerequisite
+from harnesstrain.core.errors import Prerequisite, UsageError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -21,6 +22,9 @@ SCHEMA = 1
 """Of the --json envelope."""
 _OBJECT: dict[str, Any] = {}
 """The --json object that this command will write when it ends."""
+
+_CLOSED: set[int] = set()
+"""Standard streams that were closed when this process started."""
 
 _CONTROL = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b.?"
@@ -46,17 +50,49 @@ class _Stdout(io.FileIO):
 
 
 def guard() -> None:
-    """Have every write to stdout fail in the project's own words."""
+    """Have every write to stdout fail in the project's own words, and none for what its encoding lacks.
+
+    A stream that is closed leads nowhere from now on: no file that is opened later takes its place.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            _CLOSED.add(number)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8", errors="replace"))
     found = sys.stdout
-    if not isinstance(found, io.TextIOWrapper) or found.fileno() != 1:
+    if not isinstance(found, io.TextIOWrapper) or found.fileno() != 1 or 1 in _CLOSED:
         return
     found.flush()
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_Stdout(1, "w", closefd=False)),
         encoding=found.encoding,
-        errors=found.errors,
+        errors=_FORGIVING.get(found.errors, found.errors),
         line_buffering=found.line_buffering,
     )
+
+
+def _bytes_or_marks(error: UnicodeError) -> tuple[str | bytes, int]:
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("replace")(error)
+
+
+codecs.register_error("ht-bytes-or-marks", _bytes_or_marks)
+_FORGIVING = {None: "replace", "strict": "replace", "surrogateescape": "ht-bytes-or-marks"}
+"""What becomes of a character that the encoding of stdout lacks, by what Python would have done."""
+
+
+def received() -> str:
+    """What stdin holds.  Raises UsageError when it cannot be read."""
+    try:
+        if 0 not in _CLOSED:
+            return sys.stdin.buffer.read().decode("utf-8", "replace")
+        why = "it is closed"
+    except OSError as error:
+        why = str(error.strerror)
+    raise UsageError(f"cannot read stdin: {why}", hint="pipe the ids into it, or name them")
 
 
 def clean(text: str) -> str:
@@ -101,8 +137,9 @@ def envelope(kind: str, body: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
 
 
 def encoded(found: Mapping[str, Any]) -> str:
-    """A --json object as its one line, newline included."""
-    return json.dumps(found, ensure_ascii=False, default=_plain, allow_nan=False) + "\n"
+    """A --json object as its one line, newline included, in characters that stdout has."""
+    escaped = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
+    return json.dumps(found, ensure_ascii=escaped, default=_plain, allow_nan=False) + "\n"
 
 
 def emit_list(kind: str, items: Sequence[Any], *, truncated: bool = False, **more: Any) -> None:

@@ -7,7 +7,6 @@ side is `@`, as git has HEAD; `..` alone is `@` and the newest candidate.  `-` r
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ def arguments(values: Sequence[str]) -> list[str]:
     found: list[str] = []
     for value in values:
         if value == "-":
-            lines = [line.split()[0] for line in sys.stdin.read().splitlines() if line.strip()]
+            lines = [line.split()[0] for line in output.received().splitlines() if line.strip()]
             if not lines:
                 output.say("stdin held no id; nothing to do")
             found += lines
