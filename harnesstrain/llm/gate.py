@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from harnesstrain.core.errors import BadRequest, ContextOverflow, HtError, Incomplete, LlmFailure
+from harnesstrain.core.errors import BadRequest, ContextOverflow, HtError, Incomplete, LlmFailure, Refused
 from harnesstrain.core.ports import StopSignal
 from harnesstrain.core.records.gate import Heard, Probe, Wave
 from harnesstrain.core.records.llm import LlmRequest, Reply
@@ -57,6 +57,12 @@ def reference(model: Model, probes: Sequence[Probe], stop: StopSignal) -> Refere
             replies[probe.name] = ask(model, probe.request, cold=True)
         except (BadRequest, ContextOverflow) as error:
             refusal = error
+            skipped[probe.name] = error.message
+        except Refused as error:  # some say so of what a probe asks for: tools, where no such model has any
+            if not replies:
+                raise
+            known = next(one for one in probes if one.name in replies)
+            ask(model, known.request, cold=True)
             skipped[probe.name] = error.message
     if refusal is not None and not replies:
         raise refusal

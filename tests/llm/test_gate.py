@@ -122,6 +122,11 @@ def test_a_refused_probe_is_skipped_and_said() -> None:
     assert known.skipped == {"p1": "no such tool"}
 
 
+def test_a_refusal_that_only_one_probe_meets_is_of_that_probe() -> None:
+    model = ScriptedModel([{"match": "say 2", "error": "refused", "message": "no model has tools"}, *RULES])
+    assert gate.reference(model, some(), NEVER).skipped == {"p2": "no model has tools"}
+
+
 def test_an_endpoint_that_refuses_everything_is_no_reference() -> None:
     with pytest.raises(BadRequest, match="never"):
         gate.reference(ScriptedModel([{"error": "bad_request", "message": "never"}]), some(), NEVER)
@@ -134,7 +139,9 @@ def test_infrastructure_failures_certify_nothing() -> None:
     with pytest.raises(RateLimited):
         gate.reference(model, some(), NEVER)
     with pytest.raises(Refused):
-        gate.reference(ScriptedModel([{"match": "say 2", "error": "refused"}, *RULES]), some(), NEVER)
+        gate.reference(ScriptedModel([{"match": "say 0", "error": "refused"}, *RULES]), some(), NEVER)
+    with pytest.raises(Refused):
+        gate.reference(ScriptedModel([{"times": 2, **RULES[0]}, {"error": "refused"}]), some(), NEVER)
 
 
 def test_one_request_is_given_up_inside_the_concurrency() -> None:
