@@ -10,6 +10,7 @@ pairing.py    two runs, aligned
 beyond.py     other splits, the line of promotions
 models.py     harness × model, what limits each task
 models_part.py the same as titled parts
+gradings.py   whether the verifiers repeat themselves
 history.py    rows for `ht log`, the state for `ht status`, the solve curve
 live.py       what is going on now, look by look, for `ht watch`
 moment.py     one such moment, as data

@@ -19,6 +19,7 @@ from harnesstrain.stages.report.beyond import elsewhere, lineage, moved
 from harnesstrain.stages.report.changes import Changes, changes
 from harnesstrain.stages.report.flipdiffs import flip_diffs
 from harnesstrain.stages.report.flips import FlipDiffs
+from harnesstrain.stages.report.gradings import regraded
 from harnesstrain.stages.report.history import epoch_rows
 from harnesstrain.stages.report.matrix import matrix
 from harnesstrain.stages.report.models import model_matrix
@@ -83,6 +84,7 @@ def build(
     before, after = latest_attempts(every_before), latest_attempts(every_after)
     rows = completed(records, epoch_rows(records), certificates)
     certified = _certification(chosen.base, before, certificates)
+    certified = certified.model_copy(update=regraded(chosen.base, chosen.cand, before, after, certificates))
     report = Report(
         header=_header(records, chosen, regime),
         certification=certified,

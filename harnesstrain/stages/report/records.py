@@ -63,6 +63,10 @@ class Certification(Record):
     cells: int
     results: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Cells by result: exact, equivalent, no_chain, forked, not_certified."""
+    gradings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Graded cells by what grading again showed: same, outcome, other, impossible, never."""
+    gains: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """The same, of what the candidate solved and the baseline did not."""
 
 
 class EpochRow(Record):
