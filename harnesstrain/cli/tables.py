@@ -88,7 +88,9 @@ def status_lines(facts: Status) -> list[str]:
         lines.append(f"solved    {score.solved} of {score.cells}{_unneeded(score.not_needed)}{lacks}")
     else:
         lines.append("solved    not measured on this panel and split; `ht evaluate` measures it")
-    lines.append(f"epochs    {facts.epochs}, {facts.promoted} promoted, {facts.failures} failed proposals at the end")
+    by_hand = f" and {facts.promoted_by_hand} by hand" if facts.promoted_by_hand else ""
+    promoted = f"{facts.promoted - facts.promoted_by_hand} promoted{by_hand}"
+    lines.append(f"epochs    {facts.epochs}, {promoted}, {facts.failures} failed proposals at the end")
     if facts.open_epoch:
         lines.append(f"open      epoch {facts.open_epoch.number}; `ht epoch` goes on with it")
     return lines

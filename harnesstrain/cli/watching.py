@@ -78,7 +78,7 @@ def _head(live: Live, width: int) -> Iterator[Line]:
         yield from flowed([f"baseline {short(live.epoch.base)}", _history(live)], width)
     if not live.at_work:
         yield line((_state_words(live), "yellow bold" if live.state == "stale" else "bold"))
-        if live.epoch is None and live.epochs:
+        if live.epoch is None and (live.epochs or live.promoted):
             yield line(f"  {_history(live)}")
 
 

@@ -288,7 +288,8 @@ KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
         "status",
         {
             *("baseline", "baseline_run", "baseline_score", "branch", "candidates", "dirty", "epochs", "failures"),
-            *("holders", "incomplete_runs", "open_epoch", "promoted", "resumed_by", "server", "verdicts"),
+            *("holders", "incomplete_runs", "open_epoch", "promoted", "promoted_by_hand", "resumed_by", "server"),
+            "verdicts",
         },
     ),
     ("watch", "--once"): ("watch", {"epoch", "epochs", "holders", "judged", "promoted", "runs", "state", "verdicts"}),

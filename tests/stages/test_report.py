@@ -33,6 +33,7 @@ from harnesstrain.stages.report import (
     to_text,
 )
 from harnesstrain.stages.report.history import comparable, curve, epoch_rows
+from harnesstrain.stages.report.live import KINDS, Watch
 from harnesstrain.stages.report.plain import one_line, plain
 from harnesstrain.stages.report.summary import checks, summary
 from harnesstrain.stages.report.tables import Table, escaped, fenced
@@ -402,6 +403,36 @@ def test_candidates_made_by_hand_are_judged_and_promoted_in_the_log(history: His
     history.promote(verdict)
     last = log(history.store)[-1]
     assert (last.state, last.gained, last.reason) == ("promoted", ("t3",), "gained t3, lost nothing")
+
+
+def test_a_change_promoted_by_hand_counts(store: Store) -> None:
+    history = History(store)
+    first = history.run(A, {"t1": SOLVED, "t2": FAILED})
+    none = history.candidate(A, None, "", reason="nothing to do")
+    store.put_epoch(Epoch(number=1, base=A, base_run=first.id, candidate=none.id, state="skipped", reason=none.reason))
+    assert "No change was promoted that solves a further task." in summary(build(store)).happened
+    history.candidate(A, B, "by hand")
+    history.promote(history.judge(first, history.run(B, {"t1": SOLVED, "t2": SOLVED})))
+    told = summary(build(store))
+    assert "No change was promoted" not in " ".join(told.happened)
+    assert "1 change was promoted by hand." in told.happened
+    assert any(one.startswith("The epochs' baseline went from 1 to 1 of 2 solved") for one in told.happened)
+    assert told.helped == (f"{B[:8]} by hand “by hand”: gained t2",)
+    assert (status(store).promoted, status(store).promoted_by_hand) == (1, 1)
+    assert Watch(store.feed(KINDS), store).look().promoted == 1
+
+
+def test_environments_that_nobody_executed_again_are_not_checked(store: Store) -> None:
+    history = History(store)
+    first = history.run(A, {"t1": SOLVED, "t2": FAILED})
+    (check,) = [one for one in checks(build(store)) if "environments" in one.question]
+    assert (check.answer, check.told) == (
+        "not known",
+        "Not checked: no baseline cell was executed again.",
+    )
+    history.certify(first, {"t1": "exact"})
+    (check,) = [one for one in checks(build(store)) if "environments" in one.question]
+    assert check.told.startswith("1 of 2 baseline cells gave the same outputs")
 
 
 def test_what_was_judged_by_hand_is_in_the_log(history: History) -> None:

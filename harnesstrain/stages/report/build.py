@@ -291,7 +291,7 @@ def _warnings(
         yield f"{loose} of {len(rollouts)} rollouts were not isolated: a harness could reach the machine."
     for name, run in (("baseline", chosen.base), ("candidate", chosen.cand)):
         if run is not None and not records.is_complete(run.id):
-            yield f"The {name}'s run {short(run.id)} ({run.place}) is not complete; `{run.command()}` asks for the rest."
+            yield f"The {name}'s run {short(run.id)} ({run.place}) is not complete; `{run.command()}` measures more."
     missing = len(certified.results.get(NOT_CERTIFIED, ()))
     if missing:
         yield f"{missing} of {certified.cells} cells were never certified; `ht certify env` re-executes their chains."

@@ -85,6 +85,7 @@ class Status(Record):
     """The baseline's newest run on the panel and split that were asked about; None: there is none."""
     epochs: int
     promoted: int
+    """Changes, by epochs and by hand."""
     open_epoch: EpochRow | None
     """The epoch that the next `ht epoch` continues."""
     failures: int
@@ -94,6 +95,8 @@ class Status(Record):
     """The command that goes on with each of them."""
     candidates: int
     verdicts: int
+    promoted_by_hand: int = 0
+    """Of `promoted`, those of no epoch."""
 
 
 def score(summary: RunSummary | None) -> Score | None:
@@ -234,6 +237,8 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
     measured = [one for one in measured if one.run in configured] or measured
     measured = [one for one in measured if not one.not_needed] or measured
     begun = [records.run(one.run) for one in summaries if not one.complete]
+    own = {epoch.promotion for epoch in stored}
+    by_hand = sum(promotion.id not in own for promotion in done)
     failures = 0
     for epoch in reversed(stored):
         if epoch.state not in ("skipped", "failed"):
@@ -244,7 +249,8 @@ def status(records: Records, baseline: str | None = None, *, panel: str | None =
         baseline_score=_partial(records, measured[-1]) if measured else None,
         baseline_run=measured[-1].run if measured else None,
         epochs=len(stored),
-        promoted=sum(epoch.state == "promoted" for epoch in stored),
+        promoted=sum(epoch.state == "promoted" for epoch in stored) + by_hand,
+        promoted_by_hand=by_hand,
         open_epoch=epochs[-1] if epochs and epochs[-1].state in OPEN else None,
         failures=failures,
         incomplete_runs=tuple(run.id for run in begun),

@@ -29,7 +29,7 @@ from harnesstrain.stages.report.pace import Pace, eta
 from harnesstrain.stages.report.plain import one_line
 from harnesstrain.store.base import Entry, Holder, News
 
-KINDS = ("run", "epoch", "candidate", "verdict", "memo")
+KINDS = ("run", "epoch", "candidate", "verdict", "memo", "promotion")
 """The records that a watch is told of.  Rollouts are read run by run."""
 LOOP, RUN = "loop", "run "
 """Names of leases: of the training loop; of a run, before the first characters of its id."""
@@ -134,8 +134,15 @@ class Watch:
             judged=len(self._records["verdict"]),
             holders=tuple(holder.model_copy(update={"detail": ""}) for holder in news.holders),
             epochs=len(self._records["epoch"]),
-            promoted=sum(entry.record["state"] == "promoted" for entry in self._records["epoch"].values()),
+            promoted=self._promoted(),
         )
+
+    def _promoted(self) -> int:
+        """Changes that were promoted, by epochs and by hand."""
+        epochs = [entry.record for entry in self._records["epoch"].values()]
+        own = {epoch["promotion"] for epoch in epochs}
+        done = {one for one, entry in self._records["promotion"].items() if entry.record["state"] == "done"}
+        return len([epoch for epoch in epochs if epoch["state"] == "promoted"]) + len(done - own)
 
     # --- the epoch
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.certificate import Certified
+from harnesstrain.core.records.certificate import Certified, Regraded
 from harnesstrain.core.records.run import IMPORTED
 from harnesstrain.judge.attribution import ATTRIBUTED
 from harnesstrain.judge.comparison import NOT_CERTIFIED
+from harnesstrain.stages.report.gradings import repeats
 from harnesstrain.stages.report.history import ceiling, comparable, curve
 from harnesstrain.stages.report.promoted import gained, lost
-from harnesstrain.stages.report.records import EpochRow, Report
+from harnesstrain.stages.report.records import Ancestor, EpochRow, Report
 
 YES, NO, PARTLY, UNKNOWN = "yes", "no", "partly", "not known"
 """Answers: it speaks for the verdict, against it, for a part of it; or nobody looked."""
@@ -40,23 +41,24 @@ class Summary(Record):
 
     happened: tuple[str, ...]
     helped: tuple[str, ...]
-    """Promoted changes that solved further tasks, oldest first."""
+    """Promoted changes that solved further tasks, oldest first: those of epochs, then those made by hand."""
     compared: tuple[str, ...]
     """What the rest of the report compares, and what was decided."""
 
 
 def summary(report: Report) -> Summary:
     """The report in short."""
-    helped = [row for row in report.epochs if row.state == "promoted" and gained(row)]
+    helped = [_helped(row) for row in report.epochs if row.state == "promoted" and gained(row)]
+    by_hand = [_helped_by_hand(one) for one in _by_hand(report) if one.gained]
     return Summary(
         happened=tuple(_happened(report)),
-        helped=tuple(_helped(row) for row in helped),
+        helped=(*helped, *by_hand),
         compared=tuple(_compared(report)),
     )
 
 
 def _happened(report: Report) -> Iterator[str]:
-    epochs = report.epochs
+    epochs, by_hand = report.epochs, _by_hand(report)
     if epochs:
         counts = {state: sum(row.state == state for row in epochs) for state in STATES}
         told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
@@ -66,11 +68,15 @@ def _happened(report: Report) -> Iterator[str]:
             where = f" on {_panel(report)}" if any(one.state for one in report.matrix.columns) else ""
             left = len(epochs) - len(shown := comparable(epochs))
             since = f"Since e{shown[0].number} the" if left else "The"
+            since = f"{since} epochs'" if by_hand else since
             yield f"{since} baseline went from {points[0]} to {points[-1]} of {top} solved{where}."
             if left:
                 yield f"{_counted(left, 'epoch')} before that ran on another model or panel: no curve joins them."
-        if not any(row.state == "promoted" and gained(row) for row in epochs):
-            yield "No change was promoted that solves a further task."
+    if by_hand:
+        yield f"{_counted(len(by_hand), 'change')} {'was' if len(by_hand) == 1 else 'were'} promoted by hand."
+    helped = any(row.state == "promoted" and gained(row) for row in epochs) or any(one.gained for one in by_hand)
+    if epochs and not helped:
+        yield "No change was promoted that solves a further task."
     for one in report.moved:
         chosen = "by which the loop chose" if one.chosen else "which no epoch was judged by"
         named = f" ({', '.join(one.gained[:NAMED])})" if one.gained and not one.chosen else ""
@@ -105,6 +111,17 @@ def _helped(row: EpochRow) -> str:
     return f"e{row.number} “{row.hypothesis}”: gained {', '.join(gained(row))}{worse}"
 
 
+def _by_hand(report: Report) -> tuple[Ancestor, ...]:
+    """Promotions that no epoch made."""
+    return tuple(one for one in report.lineage if one.epoch is None and one.state == "done")
+
+
+def _helped_by_hand(one: Ancestor) -> str:
+    worse = f", lost {', '.join(one.lost)}" if one.lost else ""
+    what = f" “{one.hypothesis}”" if one.hypothesis else ""
+    return f"{short(one.new)} by hand{what}: gained {', '.join(one.gained)}{worse}"
+
+
 def checks(report: Report) -> tuple[Check, ...]:
     """Why the compared runs may be believed, or not."""
     return tuple(_checks(report))
@@ -117,17 +134,24 @@ def _checks(report: Report) -> Iterator[Check]:
         yield _check("Does the model repeat itself?", model.deterministic, told)
     shown = report.certification
     idle = len(shown.results.get(Certified.NO_CHAIN, ()))
-    forked = len(shown.results.get(Certified.FORKED, ()))
+    regraded = len(shown.gradings.get(Regraded.OTHER, ()))
+    forked = len(shown.results.get(Certified.FORKED, ())) - regraded
     if shown.cells:
-        certified = shown.certified - idle
+        certified = shown.certified - idle + regraded
         never = len(shown.results.get(NOT_CERTIFIED, ()))
-        answer = YES if shown.certified == shown.cells else PARTLY if certified else NO if forked else UNKNOWN
+        reproduced = shown.certified + regraded == shown.cells
+        answer = YES if reproduced else PARTLY if certified else NO if forked else UNKNOWN
         told = f"{certified} of {shown.cells} baseline cells gave the same outputs when they were executed again"
         told += f"; {forked} did not, and no verdict counts them" if forked else ""
         told += f"; {never} were never executed again" if never else ""
+        if answer == UNKNOWN:
+            told = "Not checked: no baseline cell was executed again"
         if idle:
             told = f"{idle} ran no command" if idle == shown.cells else f"{told}; {idle} ran no command"
         yield Check(about=THIS, question="Do the environments repeat themselves?", answer=answer, told=f"{told}.")
+        alike, whole, told = repeats(shown)
+        answer = UNKNOWN if alike is None else NO if not alike else YES if whole else PARTLY
+        yield Check(about=THIS, question="Does the grading repeat itself?", answer=answer, told=told)
     if report.verdict is not None:
         yield from _of_verdict(report)
     if report.header.grading == IMPORTED:
@@ -166,7 +190,8 @@ def _of_verdict(report: Report) -> Iterator[Check]:
     missing = len(report.unmeasurable)
     told = f"{_counted(missing, 'cell')} failed by the infrastructure." if missing else "No cell failed."
     if shown.not_needed:
-        told += f" {_counted(shown.not_needed, 'cell')} could not change the verdict, and was left out."
+        told += f" {_counted(shown.not_needed, 'cell')} could not change the verdict, and "
+        told += "was left out." if shown.not_needed == 1 else "were left out."
     answer = PARTLY if missing or shown.not_needed else YES
     yield Check(about=THIS, question="Was everything measured?", answer=answer, told=told)
 
