@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,33 @@ def test_the_memo_is_made_of_facts(project: MakeProject) -> None:
     assert memo.author == "patches"
     assert "Last: say one: rejected" in memo.text and "- epoch 1: say one → **not judged**" in memo.text
     assert "The baseline was not measured yet." in memo.text
+
+
+def test_what_is_no_file_is_recorded_and_the_next_patch_is_tried(project: MakeProject) -> None:
+    made = project(TOML)
+    folder = queue(made, d=patch("Hi.", "Two."))
+    (folder / "a.patch").mkdir()
+    (folder / "b.patch").symlink_to("nowhere")
+    os.mkfifo(folder / "c.patch")
+    refused = [made.propose() for _ in range(3)]
+    assert {one.status for one in refused} == {CandidateStatus.INVALID}
+    assert [one.reason for one in refused] == [
+        f"{name} cannot be read: {why}; mend it or take it out of the queue"
+        for name, why in {
+            "a.patch": "it is a directory",
+            "b.patch": "No such file or directory",
+            "c.patch": "it is no file",
+        }.items()
+    ]
+    assert made.propose().hypothesis == "d"
+    (folder / "a.patch").rmdir()
+    queue(made, a=patch("Hi.", "One."))
+    assert made.propose().hypothesis == "a"
+
+
+def test_a_patch_whose_name_is_no_text(project: MakeProject) -> None:
+    made = project(TOML)
+    folder = queue(made, a=patch("Hi.", "One."))
+    (folder / "a.patch").rename(os.fsdecode(os.fsencode(folder) + b"/a\xff.patch"))
+    assert made.propose().hypothesis == "a\ufffd"
+    assert made.propose().status is CandidateStatus.NO_CANDIDATE

@@ -14,6 +14,7 @@ from harnesstrain.core.errors import ConfigError, ProposalFailure
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.verdict import Verdict
+from harnesstrain.core.texts import whole
 from harnesstrain.harness.patching import apply_patch
 from harnesstrain.stages.propose.base import Diagnosis, Evidence, Workshop
 from harnesstrain.stages.propose.estimators.options import read_options
@@ -33,17 +34,25 @@ class PatchQueue:
     name = "patches"
 
     def propose(self, workshop: Workshop, evidence: Evidence) -> Proposal | None:
-        """Apply the next patch.  Raises ProposalFailure when it does not apply; it then counts as tried."""
+        """Apply the next patch.
+
+        Raises ProposalFailure when it cannot be read or does not apply; it then counts as tried.
+        """
         tried = {item.source for item in evidence.ledger}
         for patch in _queue(workshop):
-            source = f"{patch.name}@{digest_bytes(patch.read_bytes())[:12]}"
+            name = whole(patch.name)
+            data, why = _content(patch)
+            source = f"{name}@{digest_bytes(data)[:12] if data is not None else 'unreadable'}"
             if source in tried:
                 continue
-            hypothesis, predicted = _headers(patch)
+            if data is None:
+                msg = f"{name} cannot be read: {why}; mend it or take it out of the queue"
+                raise ProposalFailure(msg, hint=f"`ls -l {patch.parent}`", source=source, hypothesis=name)
+            hypothesis, predicted = _headers(patch, data)
             try:
                 apply_patch(workshop.worktree, patch)
             except ConfigError as error:
-                msg = f"{patch.name} does not apply to {evidence.base[:8]}: {error.message}"
+                msg = f"{name} does not apply to {evidence.base[:8]}: {error.message}"
                 hint = "rebase the patch onto the promoted baseline"
                 raise ProposalFailure(msg, hint=hint, source=source, hypothesis=hypothesis) from error
             return Proposal(hypothesis=hypothesis, predicted=predicted, source=source)
@@ -64,12 +73,22 @@ def _queue(workshop: Workshop) -> list[Path]:
     return sorted(path for path in directory.iterdir() if path.suffix in (".patch", ".diff"))
 
 
-def _headers(patch: Path) -> tuple[str, tuple[str, ...]]:
-    text = patch.read_text(encoding="utf-8", errors="replace")
+def _content(patch: Path) -> tuple[bytes | None, str]:
+    """The bytes of a patch; None with the reason where there are none."""
+    try:
+        if patch.exists() and not patch.is_file():
+            return None, "it is a directory" if patch.is_dir() else "it is no file"
+        return patch.read_bytes(), ""
+    except OSError as error:
+        return None, error.strerror or type(error).__name__
+
+
+def _headers(patch: Path, data: bytes) -> tuple[str, tuple[str, ...]]:
+    text = data.decode("utf-8", "replace")
     head = re.split(r"^(?:---|diff --git )", text, maxsplit=1, flags=re.MULTILINE)[0]
     subject = re.search(r"^Subject:\s*(.+(?:\n[ \t]+.+)*)", head, re.MULTILINE)
     predicted = re.search(r"^Predicted:\s*(.+)", head, re.MULTILINE)
-    title = " ".join(subject.group(1).split()) if subject else patch.stem
+    title = " ".join(subject.group(1).split()) if subject else whole(patch.stem)
     title = re.sub(r"^\[PATCH[^\]]*\]\s*", "", title)
     names = tuple(name.strip() for name in predicted.group(1).split(",") if name.strip()) if predicted else ()
     return title, names
