@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -169,6 +170,78 @@ def test_an_environment_that_does_not_repeat_itself_gains_nothing(project: Make,
     assert not verdict.selected and verdict.gained == ()
     assert sorted((one.task, one.reason) for one in verdict.excluded) == [("one", "forked"), ("two", "forked")]
     assert all(command in one.detail for one in verdict.excluded)
+
+
+class Fickle:
+    """Has a verifier say something else once the candidate was measured."""
+
+    def __init__(self, reward: str) -> None:
+        self.reward = reward
+        self.runs = 0
+        self.environ: dict[str, str] = {}
+
+    def on(self, event: Event) -> None:
+        if event.kind == "run.finished":
+            self.runs += 1
+            self.environ |= {"HT_SAYS": self.reward} if self.runs == 2 else {}
+
+
+def moody(made: Project, test: str) -> Project:
+    """The project with a verifier of task `one` that hears from this machine what to say."""
+    folder = made.root / "tasks/one"
+    (folder / "tests/test.sh").write_text(f"mkdir -p /logs/verifier\n{test}echo $R > /logs/verifier/reward.txt\n")
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text() + '\n[verifier.env]\nSAYS = "${HT_SAYS}"\n')
+    file = made.root / "ht.toml"
+    file.write_text(file.read_text().replace('kind = "local"', 'kind = "local"\nverifier_env = ["HT_SAYS"]'))
+    made.git("commit", "-qam", "Another verifier")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("test", "first", "then", "detail"),
+    [
+        ("[ -e /app/one ] && R=$SAYS || R=0\n", "1", "0", "the gain did not repeat, the verifier gave 1, then 0"),
+        ("[ -e /app/one ] && R=1 || R=$SAYS\n", "0", "1", "the verifier gave 0, then 1"),
+    ],
+    ids=["of the candidate", "of the baseline"],
+)
+def test_a_gain_that_is_graded_otherwise_the_second_time_is_not_promoted(
+    project: Make, test: str, first: str, then: str, detail: str
+) -> None:
+    """The same commands give the same outputs on both sides.  Only the verifier changes its mind."""
+    made = moody(project(patches={"01": "agent/skills/one"}), test)
+    head = made.git("rev-parse", "main")
+    fickle = Fickle(then)
+    with training(made, bus=Bus(fickle)) as trainer:
+        fickle.environ = cast("dict[str, str]", trainer.context.environ)
+        fickle.environ["HT_SAYS"] = first
+        (verdict,) = train(trainer)
+        assert forks(trainer, "env") == {"one": ""}
+        assert [epoch.state for epoch in trainer.context.store.epochs()] == ["rejected"]
+    assert not verdict.selected and (verdict.gained, verdict.lost) == ((), ())
+    assert [(one.task, one.reason, one.detail) for one in verdict.excluded] == [("one", "forked", detail)]
+    assert made.git("rev-parse", "main") == head
+    ran = made.ht("report")
+    row = next(line for line in ran.lines if "Does the grading repeat itself?" in line)
+    assert "no" in row and "one" in row
+
+
+def test_both_sides_of_a_gain_are_graded_as_often_as_is_set(project: Make) -> None:
+    made = project(patches={"01": "agent/skills/one"})
+    file = made.root / "ht.toml"
+    file.write_text(file.read_text().replace("[loop]\n", "[loop]\ngradings = 3\n"))
+    with training(made) as trainer:
+        (verdict,) = train(trainer)
+        found = trainer.context.store.certificates(kind="env")
+    assert verdict.selected
+    assert sorted((one.task, one.run == verdict.base_run, one.gradings) for one in found) == [
+        ("one", False, 3),
+        ("one", True, 1),
+        ("one", True, 3),
+        ("three", True, 1),
+        ("two", True, 1),
+    ]
 
 
 SHAKY = (

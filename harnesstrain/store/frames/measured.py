@@ -125,12 +125,12 @@ CERTIFICATES = shape(
     rules           text   version of the scrub rules
     chain           text   digest over the actions
     state           text   digest of the files that the chain left
+    detail          text   more, JSON
+    recorded_at     time   when it was first recorded, UTC
     grading         text   env: what grading again showed: same, outcome, other, no_grade, impossible
     grading_reason  text   what the verifier gave instead, or why it was not run
     gradings        int    how often the verifier was run again
     reward          float  recorded reward that was compared
-    detail          text   more, JSON
-    recorded_at     time   when it was first recorded, UTC
     """,
 )
 
