@@ -21,6 +21,8 @@ class Doubt(Record):
 
 def doubt_of(context: Context, verdict: Verdict) -> Doubt:
     """What an unmeasurable verdict lacks."""
+    from harnesstrain.measure.resuming import retries
+
     message = f"unmeasurable: {verdict.sentence}"
     if verdict.not_needed:
         again = f"`ht evaluate {verdict.cand_commit[:8]} --exhaustive` measures the cells that were left out"
@@ -36,4 +38,5 @@ def doubt_of(context: Context, verdict: Verdict) -> Doubt:
         else:
             why, part = "the environments do not repeat themselves", "env"
         return Doubt(message=f"{message}: {why}", hint=f"`ht certify {part} {run}` shows where")
-    return Doubt(message=message, hint="`ht evaluate --retry-infra` measures the missing cells again")
+    again = retries(context, (verdict.base_run, verdict.cand_run))
+    return Doubt(message=message, hint=again or f"`ht show {verdict.id[:8]}` names the cells")

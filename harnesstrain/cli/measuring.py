@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from harnesstrain.cli import output
 from harnesstrain.cli.revisions import commits_of
 from harnesstrain.core.errors import Incomplete, Unmeasurable, UsageError
+from harnesstrain.core.ids import short
 from harnesstrain.core.records.base import Record
+from harnesstrain.measure.endpoints import shown_url
 from harnesstrain.stages.evaluate import Estimate, Evaluated
 
 if TYPE_CHECKING:
@@ -21,6 +25,29 @@ class Version(Record):
     commit: str
     against_last: bool = False
     """Only until the verdict against the version before it is decided."""
+
+
+class Asked(Record):
+    """How the command said what else it measures by."""
+
+    panel: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    """`KEY=VALUE` of --set."""
+    config: Path | None = None
+    unisolated: bool = False
+
+    def words(self) -> Iterator[str]:
+        """Its options, but those that say what a run is.  A URL that holds more than a place is not said again."""
+        if self.config is not None:
+            yield f"--config {shlex.quote(str(self.config))}"
+        for one in self.given:
+            key, _, value = one.partition("=")
+            if key.strip() != "llm.url" or shown_url(value.strip()) == value.strip():
+                yield f"--set {shlex.quote(one)}"
+        if self.unisolated:
+            yield "--allow-unisolated"
 
 
 def versions_of(context: Context, name: str, *, early_stop: bool) -> list[Version]:
@@ -85,9 +112,30 @@ def check(result: Evaluated | Estimate) -> None:
         raise Incomplete(msg, hint="the same command resumes", run=result.run)
 
 
-def check_infra(results: Iterable[Evaluated | Estimate]) -> None:
-    """Raise Unmeasurable when cells ended in infrastructure failures."""
-    lost = sum(result.infra for result in results if isinstance(result, Evaluated))
-    if lost:
-        msg = f"{lost} cells ended in infrastructure failures"
-        raise Unmeasurable(msg, hint="`ht evaluate --retry-infra` tries them again; `ht show RUN` names them")
+def check_infra(context: Context, results: Iterable[Evaluated | Estimate], asked: Asked) -> None:
+    """Raise Unmeasurable when cells ended in infrastructure failures: of which run, and how to measure them again."""
+    lost = [result for result in results if isinstance(result, Evaluated) and result.infra]
+    if not lost:
+        return
+    parts = [f"{output.counted(one.infra, 'cell')} of run {short(one.run)}{_on(one)}" for one in lost]
+    again = " and ".join(f"`{_again(context, one, asked)}`" for one in lost)
+    tries, run = ("try", "RUN") if lost[1:] else ("tries", short(lost[0].run))
+    hint = f"{again} {tries} them again; `ht show {run}` names them"
+    raise Unmeasurable(f"{', '.join(parts)} ended in infrastructure failures", hint=hint)
+
+
+def _on(result: Evaluated) -> str:
+    return f" on {result.endpoint}" if result.endpoint is not None else ""
+
+
+def _again(context: Context, result: Evaluated, asked: Asked) -> str:
+    """The command that was given, for one of its runs alone."""
+    changes: dict[str, Any] = {
+        "panel_name": asked.panel,
+        "include": asked.include,
+        "exclude": asked.exclude,
+        "asked_as": () if result.endpoint is None else (result.endpoint,),
+        "model_given": (),
+    }
+    run = context.store.run(result.run).model_copy(update=changes)
+    return " ".join((run.command(panel=asked.panel is not None), *asked.words(), "--retry-infra"))

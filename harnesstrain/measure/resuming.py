@@ -6,13 +6,14 @@ No device is opened for it.  Where it cannot be told, or something changed since
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harnesstrain.core.digests import digest_bytes
 from harnesstrain.core.errors import HtError, NotFound
 from harnesstrain.core.records.llm import Endpoint
+from harnesstrain.core.records.rollout import latest_attempts
 from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.sections import LlmSection
 from harnesstrain.judge.gate import trust
@@ -46,6 +47,15 @@ class Resumption(NamedTuple):
 def resume(context: Context, run: Run) -> str:
     """The command that goes on with a run, as far as that can be told."""
     return resumption(context, run).command
+
+
+def retries(context: Context, runs: Collection[str]) -> str:
+    """The commands that measure once more what the infrastructure failed, of the runs of which it failed any cell."""
+    found = []
+    for run in [one for one in context.store.runs() if one.id in runs and one.imported is None]:
+        if not all(one.outcome.scorable for one in latest_attempts(context.store.rollouts(run.id))):
+            found.append(f"`{resume(context, run)} --retry-infra`")
+    return f"{' and '.join(found)} measure{'' if found[1:] else 's'} the missing cells again" if found else ""
 
 
 def resumption(context: Context, run: Run) -> Resumption:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 
 import pytest
 
 from tests.cli.conftest import parsed
 from tests.llm.badserver import BadServer, bad_server, says
-from tests.project import Project
+from tests.project import Project, Ran
 
 pytestmark = pytest.mark.local
 Make = Callable[..., Project]
@@ -30,7 +32,7 @@ def test_a_refusing_endpoint_is_no_result_and_a_healed_one_mends_it(project: Mak
     with bad_server(says({"error": {"message": "no"}}, status)) as server:
         ran = made.ht("evaluate", *live(server))
         assert ran.code == 4, ran.err
-        assert "error: 3 cells ended in infrastructure failures" in ran.err
+        assert f"error: 3 cells of run {ran.lines[0][:8]} ended in infrastructure failures" in ran.err
         server.acts = [OK]
         healed = made.ht("evaluate", *live(server), "--retry-infra")
     assert healed.code == 0, healed.err
@@ -51,6 +53,46 @@ def test_a_key_that_expires_in_an_epoch_rejects_nothing(project: Make) -> None:
     (epoch,) = parsed(made.ht("log", "--json"))["items"]
     assert (epoch["state"], epoch["lost"]) == ("unmeasurable", [])
     assert "3 cells failed by the infrastructure" in made.ht("report").out
+
+
+def retries(ran: Ran) -> list[list[str]]:
+    """The commands of a hint that measure again, as words."""
+    return [shlex.split(one)[1:] for one in re.findall("`(ht evaluate [^`]*--retry-infra)`", ran.err)]
+
+
+def test_the_way_out_is_a_whole_command_for_every_run(project: Make) -> None:
+    made = project()
+    no = says({"error": {"message": "no"}}, 401)
+    with bad_server(no) as one, bad_server(no) as two:
+        words = ["--panel", "tasks", "--split", "train", "--include", "t*", "--exclude", "two", "--seeds", "2"]
+        words += ["--fresh", "a b", "--endpoint", one.url, "--endpoint", two.url, "--set", "measure.cache=off"]
+        ran = made.ht("evaluate", *words, "--set", "sandbox.memory_mb=1500")
+        assert ran.code == 4, ran.err
+        told = [f"2 cells of run {run[:8]} on {at.url}" for run, at in zip(ran.lines, (one, two), strict=True)]
+        assert f"error: {', '.join(told)} ended in infrastructure failures\n" in ran.err
+        one.acts = two.acts = [OK]
+        assert len(retries(ran)) == 2
+        for command, run in zip(retries(ran), ran.lines, strict=True):
+            healed = made.ht(*command)
+            assert (healed.code, healed.lines) == (0, [run]), healed.err
+
+
+def test_the_way_out_of_an_unmeasurable_verdict_is_a_whole_command(project: Make) -> None:
+    made = project(patches={"01-one": "agent/skills/one"})
+    with bad_server(OK) as server:
+        assert made.ht("evaluate", *live(server), "--include", "o*").code == 0
+        candidate = made.ht("propose").out.strip()
+        server.acts = [says({"error": {"message": "no"}}, 401)]
+        failed = made.ht("evaluate", candidate, *live(server), "--include", "o*")
+        assert failed.code == 4, failed.err
+        judged = made.ht("judge", f"..{candidate}", *live(server))
+        refused = made.ht("promote", judged.out.strip(), *live(server))
+        assert (judged.code, refused.code) == (4, 4), judged.err + refused.err
+        server.acts = [OK]
+        (again,), (same,) = retries(judged), retries(refused)
+        assert again == same
+        healed = made.ht(*again, "--set", "measure.cache=off")
+        assert (healed.code, healed.lines) == (0, failed.lines), healed.err
 
 
 @pytest.mark.parametrize(("body", "said"), [

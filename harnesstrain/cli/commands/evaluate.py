@@ -48,7 +48,7 @@ def command(
     """
     from harnesstrain.cli import output, revisions
     from harnesstrain.cli.endpoints import models_of, on_each
-    from harnesstrain.cli.measuring import check, check_infra, left_out, line_of, versions_of
+    from harnesstrain.cli.measuring import Asked, check, check_infra, left_out, line_of, versions_of
     from harnesstrain.cli.session import opened
     from harnesstrain.core.registry import load as plugin
     from harnesstrain.measure.context import Context
@@ -98,4 +98,12 @@ def command(
         finally:
             if json and (results or not versions):
                 output.emit_one_or_list("estimate" if dry_run else "run", results)
-        check_infra(results)
+        asked = Asked(
+            panel=panel,
+            include=spec.include,
+            exclude=spec.exclude,
+            given=tuple(given or ()),
+            config=config,
+            unisolated=unisolated,
+        )
+        check_infra(context, results, asked)

@@ -8,6 +8,7 @@ from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.verdict import Decision, Promotion, Verdict
 from harnesstrain.core.registry import load as plugin
 from harnesstrain.measure.context import Context
+from harnesstrain.measure.resuming import retries
 from harnesstrain.stages.promote.base import Optimizer
 
 INTENDED, DONE, REFUSED = "intended", "done", "refused"
@@ -46,7 +47,8 @@ def run(context: Context, spec: PromoteSpec, optimizer: Optimizer | None = None)
     head = context.repo.branch_head(branch)
     if verdict.decision is Decision.UNMEASURABLE:
         msg = f"verdict {verdict.id[:8]} is unmeasurable: {verdict.sentence}"
-        hint = "`ht evaluate --retry-infra` measures the missing cells again"
+        again = retries(context, (verdict.base_run, verdict.cand_run))
+        hint = again or f"`ht show {verdict.id[:8]}` names the cells"
         if verdict.not_needed:
             hint = f"`ht evaluate {verdict.cand_commit[:8]} --exhaustive` measures the cells that were left out"
         raise Unmeasurable(msg, hint=hint)
