@@ -8,6 +8,9 @@ from harnesstrain.core.errors import UsageError
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+LONGEST = 30 * 365 * UNITS["d"]
+"""Seconds that every clock can wait for."""
+
 
 def seconds(text: str) -> float:
     """`90`, `90s`, `30m`, `2h`, `1h30m` in seconds.  Raises UsageError."""
@@ -19,4 +22,6 @@ def seconds(text: str) -> float:
     if total <= 0:
         msg = f"a duration must be positive, not '{text}'"
         raise UsageError(msg, hint="write e.g. 90s, 30m, 2h, 1h30m")
+    if total > LONGEST:
+        raise UsageError("a duration is at most 30 years", hint="leave it out for none")
     return total

@@ -28,7 +28,7 @@ Endpoints = Annotated[
 Endpoint = Annotated[
     str | None, typer.Option("--endpoint", metavar="NAME", help="Only runs on this model: its name or fingerprint.")
 ]
-Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Rollouts per task.")]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, max=10_000, help="Rollouts per task.")]
 NoPager = Annotated[bool, typer.Option("--no-pager", help="On a terminal: no pager.")]
 Config = Annotated[Path | None, typer.Option("--config", help="Use this ht.toml instead of the nearest one.")]
 Set = Annotated[list[str] | None, typer.Option("--set", "-s", help="KEY=VALUE: override one setting.")]

@@ -76,6 +76,18 @@ def test_an_empty_word_is_a_shell_variable_that_is_not_set(trained: Project, wor
     assert not trained.git("status", "--porcelain")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("cache gc --max-mb inf", "cache gc --max-mb nan", "cache gc --max-mb -1", "cache gc --max-mb 1e15"),
+        *("cache states -n --max-mb inf", "cache states -n --max-mb nan", "evaluate -n --seeds 99999999999"),
+        *("serve-llm -n --wait inf", "certify model -n --max-running 99999999999"),
+    ],
+)
+def test_a_number_that_nothing_can_count_to(trained: Project, words: str) -> None:
+    refused(trained.ht(*words.split()), 2, f"invalid value for '{words.split()[-2]}'", "--help")
+
+
 @pytest.mark.parametrize("words", ["init", "export runs --csv", "import harbor", "cache export", "serve-llm --config"])
 def test_a_path_that_no_system_takes(trained: Project, words: str) -> None:
     long = "x" * 300

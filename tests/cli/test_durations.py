@@ -15,7 +15,9 @@ def test_durations(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "h", "2 h", "-1s", "1w", "0", "1h-2m"])
+@pytest.mark.parametrize(
+    "text", ["", "h", "2 h", "-1s", "1w", "0", "1h-2m", "11000d", pytest.param("9" * 400, id="endless")]
+)
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(UsageError):
         seconds(text)

@@ -38,7 +38,9 @@ def stats(config: opt.Config = None, json: opt.Json = False) -> None:
 
 @app.command("gc")
 def gc(
-    max_mb: Annotated[float, typer.Option("--max-mb", min=0, help="Keep at most this many megabytes a cache.")],
+    max_mb: Annotated[
+        float, typer.Option("--max-mb", min=0, max=10**9, help="Keep at most this many megabytes a cache.")
+    ],
     dry_run: opt.DryRun = False,
     config: opt.Config = None,
     json: opt.Json = False,
@@ -121,7 +123,7 @@ def export(
 @app.command("states")
 def states(
     max_mb: Annotated[
-        float | None, typer.Option("--max-mb", min=0, help="Remove the longest unused beyond it.")
+        float | None, typer.Option("--max-mb", min=0, max=10**9, help="Remove the longest unused beyond it.")
     ] = None,
     dry_run: opt.DryRun = False,
     json: opt.Json = False,

@@ -24,7 +24,8 @@ def command(
         str | None, typer.Option("--endpoint", metavar="NAME|URL", help="Another model, as of `ht evaluate`.")
     ] = None,
     max_running: Annotated[
-        int | None, typer.Option("--max-running", min=1, help="model: test up to this many requests at once.")
+        int | None,
+        typer.Option("--max-running", min=1, max=65_536, help="model: test up to this many requests at once."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="model: fewer and shorter prompts.")] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="model: more and longer prompts.")] = False,

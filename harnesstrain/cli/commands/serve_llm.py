@@ -26,7 +26,7 @@ def command(
     detach: Annotated[bool, typer.Option("--detach", help="Serve in the background.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Say whether one serves in the background.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the one in the background.")] = False,
-    wait: Annotated[float, typer.Option("--wait", min=1, help="Seconds to wait until it answers.")] = 600.0,
+    wait: Annotated[float, typer.Option("--wait", min=1, max=86_400, help="Seconds to wait until it answers.")] = 600.0,
     dry_run: opt.DryRun = False,
     exit_code: opt.ExitCode = False,
     config: opt.Config = None,
