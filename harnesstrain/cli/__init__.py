@@ -10,6 +10,7 @@ session.py     a project opened for one command
 revisions.py   `@`, `@~2`, `e7`, git revisions, ids, ranges, `-`
 runs.py        names → runs and verdicts
 choosing.py    which model's runs, where versions were measured on several
+lost.py        what a lost trace means
 begun.py       runs that were broken off, for `ht status`
 endpoints.py   the same measurement on several models
 durations.py   `90s`, `2h`

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from harnesstrain.cli import exits
-from harnesstrain.core.errors import UsageError
+from harnesstrain.core.errors import StoreCorrupt, UsageError
 from harnesstrain.core.events import Bus
 from harnesstrain.core.settings import Settings, load
 
@@ -69,7 +69,20 @@ def opened(
         closing.callback(context.store.close)
         closing.enter_context(context)
         closing.enter_context(display(bus, progress))
-        yield context
+        with _explained(context.store, settings.root):
+            yield context
+
+
+@contextmanager
+def _explained(store: Store, root: Path) -> Iterator[None]:
+    """Errors that name the run of a lost trace say what there is instead."""
+    try:
+        yield
+    except StoreCorrupt as error:
+        from harnesstrain.cli.lost import explain
+
+        explain(store, root, error)
+        raise
 
 
 @contextmanager
@@ -77,8 +90,10 @@ def store_only(*, config: Path | None = None) -> Iterator[Store]:
     """The project's store alone: for commands that only read records."""
     from harnesstrain.measure.project import open_store
 
-    store = open_store(settings_for(config=config))
+    settings = settings_for(config=config)
+    store = open_store(settings)
     try:
-        yield store
+        with _explained(store, settings.root):
+            yield store
     finally:
         store.close()

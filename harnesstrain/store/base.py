@@ -7,9 +7,6 @@ from typing import Any
 
 from harnesstrain.core.records.base import Record
 
-AGAIN = "`ht evaluate --fresh again` measures it once more, from the cache"
-"""What can be done about a trace that is lost."""
-
 
 class Found(Record):
     """What an id prefix stands for."""
@@ -71,6 +68,8 @@ class Finding(Record):
     """A file relative to the store's folder, or `table/id`."""
     problem: str
     """One sentence."""
+    run: str | None = None
+    """The run whose trace is lost."""
 
 
 class Collected(Record):

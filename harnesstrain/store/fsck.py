@@ -14,7 +14,7 @@ from harnesstrain.core import digests
 from harnesstrain.core.errors import HtError, NotFound, StoreCorrupt
 from harnesstrain.core.ids import short
 from harnesstrain.store import blobs, records, runs, schema
-from harnesstrain.store.base import AGAIN, Finding
+from harnesstrain.store.base import Finding
 from harnesstrain.store.engine import Database
 from harnesstrain.store.kinds import KINDS, REGIME, Kind
 
@@ -205,9 +205,8 @@ def _traces(database: Database, folder: Path, run: str, deep: bool) -> Iterator[
         path = folder / state.file
         held = state.completed.rollouts
         if not path.is_file():
-            yield Finding(
-                kind="missing", subject=f"traces/{state.file}", problem=f"the run's trace file is not there; {AGAIN}"
-            )
+            problem = f"the trace file of run '{short(run)}' is not there"
+            yield Finding(kind="missing", subject=f"traces/{state.file}", problem=problem, run=run)
             return
         if deep and files.file_digest(path) != state.completed.file_digest:
             problem = "its bytes are not those that were written"
@@ -217,8 +216,9 @@ def _traces(database: Database, folder: Path, run: str, deep: bool) -> Iterator[
             continue
         own = rollout_path(folder, run, rollout.id, rollout.trace)
         if position >= held and not own.is_file():
-            problem = f"the trace file of rollout '{short(rollout.id)}' is not there; {AGAIN}"
-            yield Finding(kind="missing", subject=f"traces/{own.relative_to(folder).as_posix()}", problem=problem)
+            problem = f"the trace file of rollout '{short(rollout.id)}' is not there"
+            subject = f"traces/{own.relative_to(folder).as_posix()}"
+            yield Finding(kind="missing", subject=subject, problem=problem, run=run)
         elif deep:
             try:
                 read_trace(folder, rollout, state.file)

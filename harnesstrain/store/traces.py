@@ -21,7 +21,6 @@ from harnesstrain.core.errors import NotFound, StoreCorrupt
 from harnesstrain.core.ids import short
 from harnesstrain.core.records.rollout import Rollout, Trace
 from harnesstrain.store import files
-from harnesstrain.store.base import AGAIN
 from harnesstrain.store.rows import Row, digest_of_rows, referenced, rows_of, trace_of
 
 FORMAT = 1
@@ -237,7 +236,9 @@ def opened(folder: Path, rollout: Rollout, run_file: str | None) -> Iterator[Tra
                 return
         finally:
             reader.close()
-    raise StoreCorrupt(f"trace of rollout '{short(rollout.id)}' is missing", hint=AGAIN)
+    raise StoreCorrupt(
+        f"trace of rollout '{short(rollout.id)}' is missing", hint="`ht fsck` lists what is lost", run=rollout.run
+    )
 
 
 def checked(rollout: Rollout, rows: list[Row]) -> list[Row]:

@@ -15,7 +15,6 @@ import pytest
 from tests.project import Project
 
 pytestmark = pytest.mark.local
-REMEDY = "`ht evaluate --fresh again`"
 
 
 @pytest.fixture
@@ -54,24 +53,36 @@ def website() -> Iterator[str]:
         server.server_close()
 
 
-def test_every_command_names_the_remedy_for_a_lost_trace(mine: Project) -> None:
+def test_a_lost_trace_is_said_to_stay_lost_and_what_there_is_instead(mine: Project) -> None:
     lost = sorted((mine.root / ".ht" / "traces").rglob("*.parquet"))
     for path in lost:
         path.unlink()
+    with mine.store() as store:
+        epoch = store.epoch(1)
+        (first,) = [one for one in store.rollouts(epoch.cand_run or "") if one.task == "one"]
+        cand = store.run(epoch.cand_run or "").commit
+    command = f"ht evaluate {cand[:8]} --split train --fresh again"
+    instead = f"it stays lost; `{command}` measures the same anew, as another run"
     checked = mine.ht("fsck", "--exit-code")
-    assert checked.code == 3 and REMEDY in checked.err and "gc" not in checked.err
+    assert checked.code == 3 and "stay lost" in checked.err and "gc" not in checked.err
     assert checked.err.startswith(f"answer: no, {len(lost)} findings")
-    assert all(REMEDY in line for line in checked.lines)
+    assert all("it stays lost; `ht evaluate " in line for line in checked.lines)
+    assert [line for line in checked.lines if instead in line]
     verified = mine.ht("verify")
-    assert verified.code == 1 and REMEDY in verified.err
+    assert verified.code == 1 and "3 verdicts cannot be derived any more" in verified.err
     assert sum("not derived" in line for line in verified.lines) == 3
     assert sum("missing" in line and "traces/" in line for line in verified.lines) == len(lost)
-    with mine.store() as store:
-        (first,) = [one for one in store.rollouts(store.epoch(1).cand_run or "") if one.task == "one"]
     shown = mine.ht("cat-trace", first.id)
-    assert shown.code == 1 and REMEDY in shown.err
+    assert shown.code == 1 and f"hint: {instead}" in shown.err
     (mine.root / ".ht" / "traces" / "stray.parquet").write_bytes(b"")
     assert "`ht gc` removes orphans" in mine.ht("fsck", "--exit-code").err
+
+    (anew,) = mine.ht(*command.split()[1:]).lines
+    told = f"it stays lost; run {anew[:8]} measured the same anew"
+    (line,) = [line for line in mine.ht("fsck").lines if told in line]
+    assert line.startswith("missing traces/")
+    assert f"hint: {told}" in mine.ht("cat-trace", first.id).err
+    assert "3 verdicts cannot be derived any more" in mine.ht("verify").err
 
 
 @pytest.mark.parametrize("damage", ["cut", "folder"])

@@ -14,11 +14,19 @@ def command(exit_code: opt.ExitCode = False, config: opt.Config = None, json: op
     Prints one finding a line.
     """
     from harnesstrain.cli import output
-    from harnesstrain.cli.session import store_only
+    from harnesstrain.cli.lost import instead
+    from harnesstrain.cli.session import settings_for, store_only
     from harnesstrain.core.errors import AnswerNo
 
     with store_only(config=config) as store:
         findings = list(store.fsck())
+        lost = list(dict.fromkeys(finding.run for finding in findings if finding.run is not None))
+        root = settings_for(config=config).root
+        ways = {run: instead(store, root, run, lost) for run in lost}
+    findings = [
+        one.model_copy(update={"problem": f"{one.problem}; {ways[one.run]}"}) if one.run is not None else one
+        for one in findings
+    ]
     if json:
         output.emit_list("findings", findings)
     else:
@@ -34,7 +42,7 @@ def command(exit_code: opt.ExitCode = False, config: opt.Config = None, json: op
 def _hint(kinds: set[str]) -> str:
     """The way out of what was found, the worst first."""
     ways = {
-        "missing": "`ht evaluate --fresh again` measures missing traces once more, from the cache",
+        "missing": "traces that are missing stay lost, and verdicts that need them cannot be derived again",
         "orphan": "`ht gc` removes orphans",
     }
     if not kinds:

@@ -20,7 +20,8 @@ def command(
 ) -> None:
     """Derive verdicts again from rollouts, offline.  Prints each record that does not match, or cannot be derived."""
     from harnesstrain.cli import output
-    from harnesstrain.cli.session import store_only
+    from harnesstrain.cli.lost import explain
+    from harnesstrain.cli.session import settings_for, store_only
     from harnesstrain.core.errors import AnswerNo, StoreCorrupt
     from harnesstrain.stages.judging.derive import rederived
 
@@ -38,9 +39,13 @@ def command(
                 lost.append(error)
                 bad.append({"verdict": verdict.id, "field": "-", "recorded": UNKNOWN, "derived": error.message})
         listed = ("chain", "missing") if lost else ("chain",)
+        found = store.fsck(deep=False)
+        root, gone = settings_for(config=config).root, [f.run for f in found if f.run is not None]
+        for one in lost:
+            explain(store, root, one, gone)
         bad += [
             {"verdict": None, "field": f.subject, "recorded": f.kind, "derived": f.problem}
-            for f in store.fsck(deep=False)
+            for f in found
             if f.kind in listed
         ]
     if json:
@@ -51,7 +56,7 @@ def command(
     wrong = sum(line["recorded"] not in (UNKNOWN, "missing") for line in bad)
     output.say(f"{done} derived again, {wrong} mismatch{'' if wrong == 1 else 'es'}")
     if lost:
-        msg = f"{output.counted(len(lost), 'verdict')} cannot be derived: {lost[0].message}"
+        msg = f"{output.counted(len(lost), 'verdict')} cannot be derived any more: {lost[0].message}"
         raise StoreCorrupt(msg, hint=lost[0].hint)
     if bad and exit_code:
         msg = f"{len(bad)} records do not match"
