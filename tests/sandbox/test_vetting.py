@@ -17,6 +17,9 @@ from harnesstrain.sandbox.vetting import check_image, read
         ("FROM x\nRUN a \\\n  # b\n\n  && c\n\nbad\n", "line 7: BAD is no"),
         ("FROM x\nRUN <<EOF cat\nhello\nEOF\nEOF\n", "line 5: EOF is no"),
         ("FROM x\nRUN a\n&& b\n", "line 3: && is no"),
+        ("FROM x\nCOPY --chmod=755 a ../b c\n", "line 2: COPY ../b leaves the build context"),
+        ('FROM x\n\nadd ["a/../../b", "/c"]\n', "line 3: ADD a/../../b leaves"),
+        ("FROM x\nCOPY a \\\n.. c\n", "line 2: COPY .. leaves"),
         ("# only\nRUN a\n", "has no FROM"),
         ("", "has no FROM"),
     ],
@@ -38,6 +41,7 @@ def test_a_dockerfile_that_no_engine_builds(tmp_path: Path, text: str, said: str
         "FROM x\nCOPY <<a <<b /x/\n1\na\n2\nb\nCMD x\n",
         "FROM x\nRUN cat <<< $((1<<3))\nRUN true\n",
         "# escape=`\nFROM x\nRUN a `\n b\nCOPY a c:\\\nCMD x\n",
+        "FROM x as a\nCOPY --from=a ../b /c\nCOPY a/../b ..c ../d\nADD https://h/../x /y\nCOPY [1\n",
         "FROM x\r\nRUN a \\\r\n b\r\n",
     ],
 )
