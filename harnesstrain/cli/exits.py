@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,10 @@ from harnesstrain.cli import output
 from harnesstrain.core.errors import AnswerNo, HtError
 
 SIGINT, SIGPIPE, SIGTERM = 130, 141, 143
+
+_ENDLESS = re.compile(r"\S{512,}")
+SHOWN = 40
+"""Characters of either end of an endless word."""
 
 
 class Stop:
@@ -78,13 +83,18 @@ def report(error: HtError, *, as_json: bool) -> int:
     """Say what went wrong; returns the exit code."""
     if as_json:
         output.finish(_jsonable(error.payload()))
-    first, _, rest = error.message.partition("\n")
+    first, _, rest = _short(error.message).partition("\n")
     output.say(f"{'answer: no, ' if isinstance(error, AnswerNo) else 'error: '}{first}")
     if rest.strip():
         output.say(rest.rstrip())
     if error.hint:
-        output.say(f"hint: {error.hint}")
+        output.say(f"hint: {_short(error.hint)}")
     return error.exit_code
+
+
+def _short(text: str) -> str:
+    """`text` without the middle of a word that fills a screen: what was typed is known to who typed it."""
+    return _ENDLESS.sub(lambda found: f"{found[0][:SHOWN]}…{found[0][-SHOWN:]}", text)
 
 
 def bug(error: BaseException, *, as_json: bool) -> int:

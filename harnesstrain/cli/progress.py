@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,8 @@ from harnesstrain.core.events import Bus, Event
 MODES = ("auto", "bar", "plain", "none")
 HEARTBEAT = 30.0
 """Seconds without a line after which one is written."""
+_BREAKS = re.compile(r"[^\S ]+")
+"""White space that would begin another line, or a column of this one."""
 
 
 @contextmanager
@@ -48,7 +51,7 @@ class Lines:
 
     def on(self, event: Event) -> None:
         """Write the event's line, if it has one."""
-        line = line_of(event)
+        line = _BREAKS.sub(" ", line_of(event))
         if line:
             self._write(line)
             self._doing = line
@@ -77,10 +80,10 @@ class Bar(Lines):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[facts]}"),
+            TextColumn("{task.fields[facts]}", markup=False),
             TimeElapsedColumn(),
             console=Console(stderr=True, highlight=False),
             transient=True,
@@ -94,7 +97,7 @@ class Bar(Lines):
         data = event.data
         if event.kind == "run.started":
             self._solved = self._tokens = self._calls = self._cached = 0
-            name = f"{data['commit'][:8]} on {data['panel']}"
+            name = output.clean(_BREAKS.sub(" ", f"{data['commit'][:8]} on {data['panel']}"))
             self._drop()
             self._task = self._progress.add_task(name, total=data["cells"], completed=data["done"], facts="")
             return
@@ -161,7 +164,9 @@ def line_of(event: Event) -> str:
             return f"  promoted {data['commit'][:8]}{note}"
         case "model.opened":
             return event.message
-        case "propose.progress" | "run.waiting" | "warning" | "model.progress" | "gate.note" | "gate.level":
+        case "propose.progress" | "run.waiting" | "warning" | "model.progress" | "model.waiting":
+            return f"  {event.message}"
+        case "gate.note" | "gate.level":
             return f"  {event.message}"
         case _:
             return ""

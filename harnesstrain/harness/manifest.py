@@ -99,7 +99,9 @@ def _kind(source: str, kind: Any) -> None:
 def _string(source: str, key: str, value: Any) -> str:
     if value is None:
         _wrong(source, f"{key} is missing", f'add {key} = "..." under [harness]')
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+    if isinstance(value, str) and value.strip() and not value.isprintable():
+        _wrong(source, f"{key} must be text that can be printed, not {ascii(value)}", f'write {key} = "..."')
+    if not isinstance(value, str) or not value.strip():
         _wrong(source, f"{key} must be a non-empty string", f'write {key} = "..."')
     return value
 

@@ -186,7 +186,9 @@ def _text(document: Document, table: Mapping[str, Any], key: str, default: str |
     value = table.get(key, default)
     if value is None:
         document.wrong(f"[panel] has no {key}", ("panel",), f'write {key} = "…"')
-    if not isinstance(value, str) or not value.isprintable() or (key in table and not value.strip()):
+    if isinstance(value, str) and value.strip() and not value.isprintable():
+        document.wrong(f"{key} must be text that can be printed, not {ascii(value)}", ("panel", key))
+    if not isinstance(value, str) or (key in table and not value.strip()):
         document.wrong(f"{key} must be a non-empty string", ("panel", key))
     return value
 

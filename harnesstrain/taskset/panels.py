@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -11,7 +12,6 @@ from typing import NamedTuple
 from harnesstrain.core.errors import ConfigError, HtError, NotFound, Prerequisite, UsageError
 from harnesstrain.core.records.task import Panel, PanelTask, Task
 from harnesstrain.core.resources import shipped
-from harnesstrain.core.texts import whole
 from harnesstrain.taskset.base import SPLITS, Inspected, inspect_task, recognise, unsupported
 from harnesstrain.taskset.document import Document, read
 from harnesstrain.taskset.panelfile import PanelFile, Place, match, narrowed, parse, places
@@ -19,6 +19,9 @@ from harnesstrain.taskset.source import TASKS, Source
 
 FOLDER = "tasksets"
 """Where panel files are looked for, below the working directory and among the shipped files."""
+
+NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories of what no name of a task may hold: it is shown in lines and stored as text."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +185,7 @@ def _from_directory(path: Path) -> LoadedPanel:
 
 
 def _task_names(source: Path) -> list[str]:
-    names = sorted(path.name for path in source.iterdir() if path.is_dir() and recognise(path))
-    for name in names:
-        if whole(name) != name:
-            raise ConfigError(f"{source}: the name of task {ascii(name)} is not UTF-8", hint="rename its directory")
-    return names
+    return sorted(path.name for path in source.iterdir() if path.is_dir() and recognise(path))
 
 
 def _load(name: str, source: Path, found: tuple[Place, ...]) -> LoadedPanel:
@@ -195,6 +194,9 @@ def _load(name: str, source: Path, found: tuple[Place, ...]) -> LoadedPanel:
     troubles: dict[str, HtError] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for one in found:
+        if any(unicodedata.category(character) in NO_TEXT for character in one.task):
+            problem = f"{source}: the name of task {ascii(one.task)} holds what is no text"
+            raise ConfigError(problem, hint="rename its directory")
         twin = twins.setdefault(one.task.casefold(), one.task)
         if twin != one.task:
             raise ConfigError(f"tasks '{twin}' and '{one.task}' differ in case only", hint="rename one of them")

@@ -88,6 +88,13 @@ def test_a_number_that_nothing_can_count_to(trained: Project, words: str) -> Non
     refused(trained.ht(*words.split()), 2, f"invalid value for '{words.split()[-2]}'", "--help")
 
 
+@pytest.mark.parametrize("words", ["show", "rev-parse", "evaluate", "export", "report", "", "tasks list"])
+def test_an_endless_word_is_cut_where_it_is_told(trained: Project, words: str) -> None:
+    ran = trained.ht(*words.split(), "q" * 5000)
+    assert ran.code == 2
+    assert len(ran.err) < 700 and f"{'q' * 30}…" in ran.err
+
+
 @pytest.mark.parametrize("words", ["init", "export runs --csv", "import harbor", "cache export", "serve-llm --config"])
 def test_a_path_that_no_system_takes(trained: Project, words: str) -> None:
     long = "x" * 300

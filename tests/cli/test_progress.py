@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.project import Project
 pytestmark = pytest.mark.local
 Make = Callable[..., Project]
 ESCAPE = "\x1b["
+STARTED: dict[str, Any] = {"commit": "0" * 40, "split": "train", "cells": 2, "done": 0, "early_stop": False}
 
 
 def on_a_terminal(project: Project, *argv: str, **env: str) -> str:
@@ -93,6 +95,21 @@ def test_an_unknown_mode_is_refused() -> None:
         pass
 
 
+def test_a_name_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    data = {"done": 1, "cells": 2, "outcome": "solved", "reason": None, "detail": "x\ny", "calls": 2}
+    lines.on(Event(kind="rollout.finished", data={**data, "task": "a\n  2/2\tb\u2028c"}))
+    lines.close()
+    assert capsys.readouterr().err == "  1/2 a   2/2 b c solved, 2 calls: x y\n"
+
+
+def test_a_name_of_a_panel_is_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    bus = Bus()
+    with display(bus, "bar"):
+        bus.emit("run.started", **STARTED, panel="[/red] [bold]tiny")
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_silence_is_broken_by_a_heartbeat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harnesstrain.cli.progress.HEARTBEAT", -1.0)
     lines = Lines()
@@ -112,6 +129,8 @@ def test_silence_is_broken_by_a_heartbeat(capsys: pytest.CaptureFixture[str], mo
         (Event(kind="unknown", data={}), ""),
         (Event(kind="warning", message="careful"), "  careful"),
         (Event(kind="run.waiting", message="another process measures run 1"), "  another process measures run 1"),
+        (Event(kind="model.waiting", message="waiting for the model: busy"), "  waiting for the model: busy"),
+        (Event(kind="gate.note", message="skipped"), "  skipped"),
         (Event(kind="certified", data={"task": "a", "result": "exact"}), ""),
         (Event(kind="certified", data={"task": "a", "result": "forked"}), "  a: forked"),
         (Event(kind="epoch.skipped", message="no change"), "  no candidate: no change"),

@@ -44,6 +44,16 @@ def test_a_new_project_works_at_once(project: Make, tmp_path: Path) -> None:
     assert (again.code, "is not an empty directory" in again.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "named"), [("we ird", "cd 'we ird'"), ("-x", "cd -- -x"), ("x", "cd x"), ("a'b", "cd 'a'\"'\"'b'")]
+)
+def test_the_next_command_can_be_pasted(tmp_path: Path, cache_folder: Path, name: str, named: str) -> None:
+    (tmp_path / "repo").mkdir()
+    ran = Project(tmp_path / "repo", cache_folder).ht("init", "--", name)
+    assert ran.code == 0, ran.err
+    assert f"next: `{named}` and `ht evaluate`" in ran.err
+
+
 @pytest.mark.local
 def test_init_as_json(project: Make, tmp_path: Path) -> None:
     made = project()

@@ -39,6 +39,7 @@ def test_a_full_manifest() -> None:
         ("[modules]", "[module]", "unknown table 'module'", "did you mean 'modules'?"),
         ("[harness]", "[harnes]", "unknown table 'harnes'", "did you mean 'harness'?"),
         ('name = "shell-agent"', "", "name is missing", "name"),
+        ('name = "shell-agent"', 'name = "a\\u001bb"', r"can be printed, not 'a\x1bb'", "name"),
         ('name = "shell-agent"', "name = 3", "name must be", "name"),
         ('["python", "-m", "agent"]', '"python -m agent"', "command must be a list", "command"),
         ('["python", "-m", "agent"]', "[]", "command is empty", "command"),

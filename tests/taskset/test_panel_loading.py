@@ -136,12 +136,17 @@ def test_a_panel_file_may_select_from_a_shipped_set(root: Path) -> None:
     assert "fix-countdown" in load_panel("bugs", root).tasks
 
 
-def test_a_directory_whose_name_is_no_text_is_no_task(root: Path, make_task: MakeTask) -> None:
+@pytest.mark.parametrize(
+    "name", [b"fix-\xff", b"fix-\n  9 of 9 forged", b"fix-\t", b"fix-\x1b[2J", b"fix-\xe2\x80\xa8"]
+)
+def test_a_directory_whose_name_is_no_line_of_text_is_no_task(root: Path, name: bytes) -> None:
     folder = root / "tasksets" / "mine"
-    (folder / "fix-one").rename(os.fsdecode(os.fsencode(folder) + b"/fix-\xff"))
+    (folder / "fix-one").rename(os.fsdecode(os.fsencode(folder) + b"/" + name))
     for asked in ("mine", str(folder)):
-        with pytest.raises(ConfigError, match=r"the name of task 'fix-.udcff' is not UTF-8"):
+        with pytest.raises(ConfigError, match="holds what is no text") as caught:
             load_panel(asked, root)
+        assert caught.value.message.isascii() and caught.value.message.isprintable()
+        assert caught.value.hint == "rename its directory"
 
 
 def test_unknown_panels_and_empty_directories(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -35,4 +36,5 @@ def command(
         return
     commit = create(place, extra=extra)
     output.emit("harness", {"path": str(place), "commit": commit}) if json else output.data(str(place))
-    output.say(f"baseline {commit[:8]}; next: `cd {directory}` and `ht evaluate`")
+    there = f"cd {'-- ' if str(directory).startswith('-') else ''}{shlex.quote(str(directory))}"
+    output.say(f"baseline {commit[:8]}; next: `{there}` and `ht evaluate`")

@@ -127,6 +127,8 @@ def open_store(path: str | Path | None = None, *, environ: Mapping[str, str] | N
     Raises Prerequisite (no store there; an older one: `ht db upgrade`), ConfigError (ht.toml), UsageError (no path).
     """
     with _hinted():
+        if path == "":
+            raise UsageError("the path is empty", hint=f"name a project's folder, or its {FILE_NAME}; None: this one")
         return OpenStore(_opened(Path.cwd() if path is None else Path(path).expanduser(), environ or {}))
 
 

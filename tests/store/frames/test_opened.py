@@ -233,3 +233,9 @@ def test_closing_twice_is_fine(filled: Path) -> None:
     store = harnesstrain.open_store(filled)
     store.close()
     store.close()
+
+
+def test_an_empty_path_is_not_here(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(filled)
+    with pytest.raises(UsageError, match="the path is empty"):
+        harnesstrain.open_store("")
