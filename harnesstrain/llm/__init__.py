@@ -12,6 +12,7 @@ vetted.py     a model within its certificate: so many requests at once, and the 
 cached.py     a model that remembers: cache, coalescing, where a reply came from
 client.py     any OpenAI-compatible endpoint as a Model
   transport.py  its HTTP: time limits, retries, no secret in anything raised
+  waiting.py    a word now and then while it tries again
   discovery.py  what an endpoint says it is
   inspection.py what more a server tells of a reply when asked
   tokenize.py   token counts in whichever way it offers

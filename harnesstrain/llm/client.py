@@ -14,6 +14,7 @@ from harnesstrain.llm.discovery import Discovery, discover
 from harnesstrain.llm.inspection import Inspection
 from harnesstrain.llm.tokenize import Counter
 from harnesstrain.llm.transport import Patience, Payload, Transport
+from harnesstrain.llm.waiting import Waiting
 from harnesstrain.llm.wire import reply_from, request_body
 
 
@@ -39,6 +40,7 @@ class OpenAIModel:
         max_bytes: int = 64 * 1024 * 1024,
         proxy: str | None = None,
         verify: bool | str = True,
+        waiting: Waiting | None = None,
     ) -> None:
         """`base_url` usually ends in /v1.  `model`: its name there; None: the only one that is served.
 
@@ -47,13 +49,19 @@ class OpenAIModel:
         our own front decides by itself.  `body`: fields added to
         every request (None removes one); they become part of the identity.  `token_field`: the name under which the
         server wants the token limit.  `proxy`: URL of an HTTP proxy.
-        `verify`: False, or a file of certificate authorities.
+        `verify`: False, or a file of certificate authorities.  `waiting` says that attempts fail and are made again.
 
         Raises UsageError when the URL or the key cannot be used.  Nothing is sent yet.
         """
         self._patience = patience or Patience(attempt=timeout, deadline=deadline)
         self._transport = Transport(
-            base_url, api_key=api_key, patience=self._patience, max_bytes=max_bytes, proxy=proxy, verify=verify
+            base_url,
+            api_key=api_key,
+            patience=self._patience,
+            max_bytes=max_bytes,
+            proxy=proxy,
+            verify=verify,
+            waiting=waiting,
         )
         self._wanted = model
         self._context_length = context_length

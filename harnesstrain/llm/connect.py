@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -86,8 +87,10 @@ def route(spec: ConnectSpec) -> Route:
     return Route(Way.IN_PROCESS, chosen(spec.engine_spec()).engine)
 
 
-def connect(spec: ConnectSpec) -> Model:
+def connect(spec: ConnectSpec, tell: Callable[[str], None] | None = None) -> Model:
     """The model.  The caller closes it; closing ends an engine in this process, and leaves a server running.
+
+    `tell` gets a line when an HTTP endpoint is waited for.
 
     Raises UsageError, Prerequisite or NotFound when it cannot be had.  An HTTP endpoint is not asked anything yet:
     `endpoint()` does that.
@@ -98,6 +101,7 @@ def connect(spec: ConnectSpec) -> Model:
 
         return start_model(spec.engine_spec())
     from harnesstrain.llm.client import OpenAIModel
+    from harnesstrain.llm.waiting import Waiting
 
     own = found.way is Way.SERVER
     return OpenAIModel(
@@ -108,4 +112,5 @@ def connect(spec: ConnectSpec) -> Model:
         max_running=spec.max_running,
         timeout=spec.timeout,
         deadline=spec.deadline,
+        waiting=Waiting(tell),
     )

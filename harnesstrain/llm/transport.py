@@ -13,6 +13,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_bef
 
 from harnesstrain.core.errors import BadRequest, LlmFailure, TransportFailure, UsageError
 from harnesstrain.llm.faults import RETRIED, failure
+from harnesstrain.llm.waiting import Waiting
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Transport:
         max_bytes: int,
         proxy: str | None = None,
         verify: bool | str = True,
+        waiting: Waiting | None = None,
     ) -> None:
         self.url = checked_url(base_url)
+        self._waiting = waiting or Waiting(None)
         self._key = checked_key(api_key)
         self._patience = patience
         self._max_bytes = max_bytes
@@ -159,6 +162,7 @@ class Transport:
                         if again.hurried and before is not None:
                             raise _Again(before) from None
                         before = again.failure
+                        self._waiting.failed(again.failure, began)
                         raise
                     if check is not None:
                         try:

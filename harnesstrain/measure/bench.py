@@ -53,7 +53,9 @@ def open_devices(context: Context) -> Devices:
     with ExitStack() as opened:
         sandbox = opened.enter_context(closing(open_for(settings)))
         sandbox.sweep()
-        model = opened.enter_context(closing(connect(connect_spec(settings, context.state, context.environ))))
+        wanted = connect_spec(settings, context.state, context.environ)
+        bus = context.bus
+        model = opened.enter_context(closing(connect(wanted, lambda said: bus.emit("model.waiting", said))))
         sampling = settings.llm.sampling.record()
         _answered(model)
         within, trust = vetted(model, sampling, context.store)

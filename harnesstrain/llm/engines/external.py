@@ -6,7 +6,10 @@ from harnesstrain.core.errors import LlmFailure, Prerequisite, UsageError
 from harnesstrain.llm.base import EngineSpec, Model
 from harnesstrain.llm.client import OpenAIModel
 from harnesstrain.llm.engines.refusal import refuse
+from harnesstrain.llm.transport import Patience
 
+ABSENT = 5.0
+"""Seconds that a server which is not there is waited for: the front's client is told then, and asks again itself."""
 _OPTIONS = ("timeout", "deadline", "proxy", "ca", "token_field")
 
 
@@ -40,8 +43,9 @@ class ExternalEngine:
             api_key=spec.api_key,
             context_length=spec.context_length,
             max_running=spec.max_running,
-            timeout=_seconds(spec, "timeout", 600.0),
-            deadline=_seconds(spec, "deadline", 900.0),
+            patience=Patience(
+                attempt=_seconds(spec, "timeout", 600.0), deadline=_seconds(spec, "deadline", 900.0), absent=ABSENT
+            ),
             proxy=spec.options.get("proxy"),
             verify=spec.options.get("ca", True),
             token_field=spec.options.get("token_field", "max_tokens"),
