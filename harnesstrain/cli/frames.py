@@ -27,7 +27,7 @@ def write_tables(
     as_json: bool,
 ) -> None:
     """All tables, or that of `kind`, as files of a form.  Raises StoreCorrupt at the end when traces were left out."""
-    from harnesstrain.store.frames.export import check, export, plan
+    from harnesstrain.store.frames.export import check, export, plan, probe
     from harnesstrain.store.frames.writing import Form
 
     if target == STDOUT:
@@ -39,6 +39,7 @@ def write_tables(
     with store_only(config=config) as store:
         check(store, planned, Form(form), runs)
         if dry_run:
+            probe(planned, Form(form))
             for name, file in ((one.table.shape.name, one.file) for one in planned):
                 items.append({"table": name, "file": str(file), "rows": None, "bytes": None, "lost": []})
                 if not as_json:
@@ -57,7 +58,7 @@ def write_tables(
         output.emit_list("files", items, dry_run=dry_run)
     if lost:
         message = f"{output.counted(lost, 'trace')} could not be read; what was written lacks their steps"
-        raise StoreCorrupt(message, hint="`ht verify` lists every lost trace, and says how to measure it once more")
+        raise StoreCorrupt(message, hint="`ht fsck` lists what is lost")
 
 
 class _Shown(io.RawIOBase):

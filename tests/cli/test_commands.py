@@ -282,6 +282,33 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_do(trained: Project) ->
         assert files(trained) == before, name
 
 
+REFUSED = {
+    ("propose", "-e", "nope"): "no 'nope' among estimators",
+    ("epoch", "-p", "nope"): "no panel 'nope'",
+    ("epoch", "--split", "nope"): "no split 'nope'",
+    ("epoch", "--set", "llm.script=/nope"): "'/nope' cannot be read",
+    ("epoch", "--max-time", "nope"): "nope",
+    ("model", "pull", "nope"): "no model 'nope' in the catalogue",
+    ("model", "pull", "--file", "/nope"): "/nope cannot be read",
+    ("model", "pull", "--source", "nope"): "no model source 'nope'",
+    ("export", "--csv", "/proc/x"): "cannot write /proc/x",
+}
+
+
+@pytest.mark.parametrize("argv", REFUSED)
+def test_a_dry_run_refuses_what_the_command_would_refuse(trained: Project, argv: tuple[str, ...]) -> None:
+    planned, done = trained.ht(*argv, "--dry-run"), trained.ht(*argv)
+    assert planned.code == done.code != 0, (planned, done)
+    assert REFUSED[argv] in planned.err, planned.err
+    assert planned.err.splitlines()[0] in done.err.splitlines()
+    assert not [entry for entry in parsed(trained.ht("log", "--json"))["items"] if entry["state"] == "started"]
+
+
+def test_an_epoch_is_not_said_as_many(trained: Project) -> None:
+    assert trained.ht("epoch", "--dry-run").out.startswith("would run 1 epoch with estimator")
+    assert trained.ht("epoch", "--n", "2", "--dry-run").out.startswith("would run 2 epochs with estimator")
+
+
 KEYS: dict[tuple[str, ...], tuple[str, set[str]]] = {
     ("log",): ("log", {"items", "truncated"}),
     ("status",): (

@@ -34,9 +34,11 @@ def command(
     """
     from harnesstrain.cli import output
     from harnesstrain.cli.durations import seconds
+    from harnesstrain.cli.revisions import baseline
     from harnesstrain.cli.session import opened
     from harnesstrain.cli.tables import verdict_object
     from harnesstrain.core.registry import load as plugin
+    from harnesstrain.stages import evaluate
     from harnesstrain.trainer.limits import Limits
     from harnesstrain.trainer.optimizer import Optimizer
     from harnesstrain.trainer.trainer import Trainer
@@ -59,13 +61,15 @@ def command(
             ("optimizers", loop.optimizer),
         ):
             plugin(group, name)
+        longest = seconds(max_time) if max_time else None
+        evaluate.dry_run(context, evaluate.EvaluateSpec(commit=baseline(context)))  # before an epoch is begun
         if dry_run:
-            text = f"would run {n} epochs with estimator {loop.estimator}, criterion {loop.criterion}"
+            text = f"would run {output.counted(n, 'epoch')} with estimator {loop.estimator}, criterion {loop.criterion}"
             output.emit("plan", {"text": text, "epochs": n}) if json else output.data(text)
             return
         optimizer = Optimizer(plugin("optimizers", context.settings.loop.optimizer)())
         trainer = Trainer(context, optimizer=optimizer)
-        limits = Limits(context.stop, max_time=seconds(max_time) if max_time else None, max_tokens=max_tokens)
+        limits = Limits(context.stop, max_time=longest, max_tokens=max_tokens)
         verdicts = []
         try:
             for loss in trainer.epochs(n, limits):

@@ -28,13 +28,14 @@ def pull(
     from harnesstrain.cli import output
     from harnesstrain.cli.pulling import shown
     from harnesstrain.llm.models.catalogue import DEFAULT
-    from harnesstrain.llm.models.pull import SOURCES, listing
+    from harnesstrain.llm.models.pull import SOURCES, check, listing
     from harnesstrain.llm.models.pull import pull as fetch
 
     wanted = name or DEFAULT
     if dry_run:
-        known = [one for one in listing() if one.name == wanted]
-        text = f"{wanted}: {known[0].size} bytes" + (", here already" if known[0].path else "") if known else wanted
+        check(wanted, file=file, sources=tuple(source or SOURCES))
+        (known,) = [one for one in listing() if one.name == wanted]
+        text = f"{wanted}: {known.size} bytes" + (", here already" if known.path else "")
         output.emit("plan", {"text": text}) if json else output.data(text)
         return
     with shown(progress) as observer:

@@ -26,12 +26,15 @@ def command(
     from harnesstrain.cli.session import opened
     from harnesstrain.core.errors import ProposalFailure
     from harnesstrain.core.records.candidate import CandidateStatus
+    from harnesstrain.core.registry import load as plugin
     from harnesstrain.stages import propose
 
     with opened(config=config, given=given, progress=progress, dry_run=dry_run) as context:
         commit = revisions.commit_of(context, base)
         name = estimator or context.settings.loop.estimator
         if dry_run:
+            plugin("estimators", name)
+            context.repo.version(commit)
             text = f"would ask '{name}' for one change to {commit[:8]}"
             output.emit("plan", {"text": text, "base": commit, "estimator": name}) if json else output.data(text)
             return

@@ -71,10 +71,7 @@ def pull(
     `wait=False` raises Busy.  Raises NotFound (no such model), UsageError (no such source) or Prerequisite (no source
     had it, no disk space).
     """
-    wanted, shelf = entry(name), shelf or Shelf()
-    for source in sources:
-        if source not in SOURCES:
-            raise UsageError(f"no model source '{source}'", hint=f"known: {', '.join(SOURCES)}")
+    wanted, shelf = _wanted(name, sources), shelf or Shelf()
     if found := shelf.find(wanted):
         return found
     tell = _Teller(wanted, progress)
@@ -94,7 +91,31 @@ def pull(
             found = _accept(source, wanted, shelf)
             tell("done", wanted.size)
             return found
-    raise Prerequisite(
+    raise _not_had(wanted, refused)
+
+
+def check(
+    name: str = DEFAULT, *, file: Path | None = None, sources: Sequence[str] = SOURCES, shelf: Shelf | None = None
+) -> None:
+    """Raise what `pull` would raise before it fetches anything."""
+    wanted, shelf = _wanted(name, sources), shelf or Shelf()
+    if file is not None and shelf.find(wanted) is None:
+        try:
+            _fitting(file, wanted)
+        except SourceFailed as error:
+            raise _not_had(wanted, [str(error)]) from error
+
+
+def _wanted(name: str, sources: Sequence[str]) -> Entry:
+    wanted = entry(name)
+    for source in sources:
+        if source not in SOURCES:
+            raise UsageError(f"no model source '{source}'", hint=f"known: {', '.join(SOURCES)}")
+    return wanted
+
+
+def _not_had(wanted: Entry, refused: list[str]) -> Prerequisite:
+    return Prerequisite(
         f"{wanted.name} cannot be had: {'; '.join(refused)}",
         hint=f"get a file with sha256 {wanted.sha256[:12]}… and run `ht model pull {wanted.name} --file FILE`",
         refused=refused,
@@ -203,16 +224,24 @@ def _copy_of(file: Path) -> Fetch:
     """A source that is a local file."""
 
     def fetch(wanted: Entry, target: Path, progress: Callable[[int], None]) -> None:
+        _fitting(file, wanted)
         try:
-            size = file.stat().st_size
-            if size != wanted.size:
-                raise SourceFailed(f"{file} has {size} bytes, the model has {wanted.size}")
             shutil.copyfile(file, target)
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise SourceFailed(f"{file} cannot be read: {error.strerror}") from error
         progress(wanted.size)
 
     return fetch
+
+
+def _fitting(file: Path, wanted: Entry) -> None:
+    """Raises SourceFailed where a file is not there or not as long as the model's."""
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise SourceFailed(f"{file} cannot be read: {error.strerror}") from error
+    if size != wanted.size:
+        raise SourceFailed(f"{file} has {size} bytes, the model has {wanted.size}")
 
 
 def _check_disk(shelf: Shelf, wanted: Entry) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from harnesstrain.core.errors import UsageError
+from harnesstrain.store import files
 from harnesstrain.store.facade import Store
 from harnesstrain.store.frames.catalogue import BY_RUN, TABLES, Table, table
 from harnesstrain.store.frames.opened import asked
@@ -50,6 +52,20 @@ def check(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[s
         place_of(one.file, form)
     limited = [one.table.shape.name for one in planned if one.table.shape.name in BY_RUN]
     asked(store, (limited or [planned[0].table.shape.name])[0], runs)
+
+
+def probe(planned: Sequence[Planned], form: Form) -> None:
+    """Raise what making the files would raise, as far as a nameless file in their folder tells.  Nothing is left."""
+    for one in planned:
+        place = place_of(one.file, form)
+        if place.direct:
+            continue
+        folder = next(above for above in place.path.absolute().parents if above.exists())
+        try:
+            with TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise files.io_error(error, one.file) from error
 
 
 def export(store: Store, planned: Sequence[Planned], form: Form, runs: Sequence[str] = ()) -> Iterator[Written]:
