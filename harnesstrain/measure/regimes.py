@@ -7,9 +7,8 @@ from typing import Any
 
 from harnesstrain.core.errors import NotFound
 from harnesstrain.core.records.run import Run
+from harnesstrain.judge.gate import trust
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.resuming import as_settings as as_settings
-from harnesstrain.measure.resuming import resume as resume
 
 SHOWN = 24
 """Characters of a value in a sentence."""
@@ -22,7 +21,7 @@ def changed(context: Context, run: Run) -> dict[str, tuple[Any, Any]]:
 
 def in_words(context: Context, run: Run, fields: Mapping[str, tuple[Any, Any]]) -> str:
     """The fields that differ, each with what it means.  `fields`: from `changed`."""
-    return "; ".join(_sentence(context, run, field, then, now) for field, (then, now) in fields.items())
+    return "; ".join(_sentence(context, run, field, fields) for field in fields)
 
 
 def earlier(context: Context, run: Run) -> Run | None:
@@ -40,27 +39,53 @@ def earlier(context: Context, run: Run) -> Run | None:
     return found[-1] if found and found[-1].regime != run.regime else None
 
 
-def _sentence(context: Context, run: Run, field: str, then: Any, now: Any) -> str:
+def _sentence(context: Context, run: Run, field: str, fields: Mapping[str, tuple[Any, Any]]) -> str:
+    then, now = fields[field]
     match field:
+        case "sandbox.image" if "sandbox.kind" in fields:
+            return f"{field} differs: the kind changed"
         case "sandbox.image" if context.store.regime(run.regime).sandbox.kind in ("local", "process"):
             return f"{field} differs: this machine's system files changed"
         case "sandbox.image":
             return f"{field} differs: the images changed"
         case "sandbox.pins":
-            return f"{field} differs ({then}, now {now}): this version pins other things"
+            why = "the kind changed" if "sandbox.kind" in fields else "this version pins other things"
+            return f"{field} differs ({then}, now {now}): {why}"
         case "endpoint":
-            return f"{field} differs: {_model(context, then)} then, {context.devices.endpoint.model} now"
+            return f"{field} differs: {_models(context, then)}"
         case "deterministic":
-            return f"{field} differs: the model {'repeats' if now else 'does not repeat'} itself, as certified since"
+            return f"{field} differs: the model {_repeats(now)}{_since(context, fields)}"
         case _:
             return f"{field} differs ({_short(then)}, now {_short(now)})"
 
 
-def _model(context: Context, fingerprint: str) -> str:
+def _models(context: Context, fingerprint: str) -> str:
+    """The model of then and that of now; where their names are equal, in what they differ."""
+    now = context.devices.endpoint
     try:
-        return context.store.endpoint(fingerprint).model
+        then = context.store.endpoint(fingerprint)
     except NotFound:
-        return f"endpoint {fingerprint[:8]}"
+        return f"endpoint {fingerprint[:8]} then, {now.model} now"
+    if then.model != now.model:
+        return f"{then.model} then, {now.model} now"
+    if then.engine != now.engine:
+        return f"{then.model} on {then.engine} then, on {now.engine} now"
+    left, right = ({"context_length": one.context_length, **one.identity} for one in (then, now))
+    unequal = [key for key in sorted({*left, *right}) if left.get(key) != right.get(key)]
+    what = ", ".join(f"another {key} ({_short(left.get(key))}, now {_short(right.get(key))})" for key in unequal)
+    return f"{now.model} with {what}"
+
+
+def _repeats(now: bool) -> str:
+    return "repeats itself" if now else "is not known to repeat itself"
+
+
+def _since(context: Context, fields: Mapping[str, tuple[Any, Any]]) -> str:
+    """Where a certificate of the same model says so: that it was made since."""
+    if "endpoint" in fields or any(field.startswith("sampling.") for field in fields):
+        return ""
+    sampling, certificates = context.devices.bench.regime.sampling, context.store.certificates(kind="model")
+    return "" if trust(context.devices.endpoint, sampling, certificates).certificate is None else ", as certified since"
 
 
 def _short(value: Any) -> str:

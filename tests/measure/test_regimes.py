@@ -12,6 +12,7 @@ from harnesstrain.core.records.run import Run
 from harnesstrain.measure import regimes
 from harnesstrain.measure.context import Context
 from harnesstrain.measure.resuming import as_settings, resume
+from harnesstrain.stages.certify import ModelSpec, certify_model
 from tests.project import Project
 from tests.stages.test_evaluate import opened
 
@@ -49,7 +50,32 @@ def test_what_differs_is_said_field_by_field(project: Make) -> None:
         assert as_settings(fields) == "--set llm.sampling.temperature=0.5"
         words = regimes.in_words(context, warm, fields)
         assert "endpoint differs: endpoint bbbbbbbb then, scripted now" in words
-        assert "deterministic differs: the model repeats itself, as certified since" in words
+        assert "deterministic differs: the model repeats itself;" in f"{words};", "no certificate was made"
+
+
+def test_a_change_of_the_script_or_of_the_kind_is_said_as_one(project: Make) -> None:
+    with opened(project()) as context:
+        now, endpoint = context.devices.bench.regime, context.devices.endpoint
+        before = endpoint.model_copy(update={"identity": {**endpoint.identity, "script": "c" * 64}})
+        context.store.put_endpoint(before)
+        edited = begun(context, "edited", endpoint=before.fingerprint)
+        said = f"scripted with another script ({'c' * 24}…, now {endpoint.identity['script'][:24]}…)"
+        assert regimes.in_words(context, edited, regimes.changed(context, edited)) == f"endpoint differs: {said}"
+        docker = now.sandbox.model_copy(update={"image": digest("images"), "kind": "docker", "pins": "0"})
+        moved = begun(context, "moved", sandbox=docker)
+        assert regimes.in_words(context, moved, regimes.changed(context, moved)) == (
+            "sandbox.image differs: the kind changed; sandbox.kind differs (docker, now local); "
+            f"sandbox.pins differs (0, now {now.sandbox.pins}): the kind changed"
+        )
+
+
+def test_only_a_certificate_of_the_same_model_makes_it_certified_since(project: Make) -> None:
+    with opened(project()) as context:
+        run = begun(context, "unsure", deterministic=False)
+        words = "deterministic differs: the model repeats itself"
+        assert regimes.in_words(context, run, regimes.changed(context, run)) == words
+        certify_model(context, ModelSpec(depth="quick"))
+        assert regimes.in_words(context, run, regimes.changed(context, run)) == f"{words}, as certified since"
 
 
 def test_only_the_newest_run_of_a_version_counts(project: Make) -> None:
