@@ -55,7 +55,9 @@ def certificate(page: Page) -> None:
     page.fact("digests", ", ".join(f"{name} {short(value)}" for name, value in digests if value))
     for name, value in _flat(page.take("detail") or {}):
         page.fact(name, value)
-    if task and result == "forked":
+    if grading == "other":
+        page.then("ht tasks oracle --twice", "whether the reference solution is graded alike twice")
+    elif task and result == "forked":
         page.then("ht tasks check", "what else in the task may not repeat")
 
 

@@ -30,6 +30,8 @@ from harnesstrain.rollout.rewarding import combined
 from harnesstrain.rollout.staging import again
 from harnesstrain.sandbox.base import Session
 
+AFTER_OTHER = 8
+"""Times that a verifier which once gave another outcome is run, at least: agreeing once more is no proof."""
 UNKEPT = "(what it printed is not kept)"
 
 
@@ -89,7 +91,8 @@ class Regrader:
         self._task = task
         self._rollout = rollout
         self._steps = steps
-        self._times = times
+        seen = before is not None and before.grading is Regraded.OTHER
+        self._times = max(times, AFTER_OTHER) if seen else times
         self._before = before
         self._barred = barred
         self._forks = bench.sandbox.capabilities().forks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harnesstrain.core.records.certificate import Certified
+from harnesstrain.core.records.certificate import Certified, Regraded
 from harnesstrain.core.records.rollout import Outcome, Reason
 from harnesstrain.core.records.run import Budgets
 from harnesstrain.core.records.sandbox import Grade
@@ -19,7 +19,8 @@ from harnesstrain.rollout.bench import Bench, Finished
 from harnesstrain.rollout.episode import attempt
 from harnesstrain.rollout.oracle import do_nothing
 from harnesstrain.rollout.playback import Recorded, play
-from harnesstrain.rollout.reexecution import reexecute
+from harnesstrain.rollout.reexecution import ChainCheck, reexecute
+from harnesstrain.rollout.regrading import Regrader
 from harnesstrain.rollout.rewarding import combined
 from tests.rollout.making import SDK, Workbench
 from tests.rollout.walking import Kept
@@ -218,6 +219,52 @@ def test_a_verifier_that_grades_otherwise_the_second_time_is_a_fork(
     checked = reexecute(workbench.sandbox, task, done.trace.steps, bench.limits)
     forks = workbench.sandbox.capabilities().forks
     assert checked.result is (Certified.EXACT if forks else Certified.FORKED)  # a fork leaves nothing to repeat
+
+
+def _again(workbench: Workbench, bench: Bench, task: Task, done: Finished, times: int = 1) -> ChainCheck:
+    steps = done.trace.steps
+    regrader = Regrader(bench, task, done.rollout, steps, times=times)
+    return reexecute(workbench.sandbox, task, steps, bench.limits, regrader=regrader)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_every_step_is_graded_again(workbench: Workbench, bench: Bench, task: Task, times: int) -> None:
+    done = workbench.solve(WORK, bench, task)
+    checked = _again(workbench, bench, task, done, times)
+    assert checked.regrading is not None
+    assert (checked.result, checked.regrading.result) == (Certified.EXACT, Regraded.SAME)
+
+
+def test_a_step_that_is_graded_otherwise_the_second_time_is_named(
+    workbench: Workbench, bench: Bench, task: Task, tmp_path: Path
+) -> None:
+    done = workbench.solve(WORK, bench, task)
+    (tmp_path / "two/make/test.sh").write_text(". /tests/helpers.sh\nsay 0.25\n")
+    checked = _again(workbench, bench, task, done)
+    assert checked.regrading is not None
+    assert (checked.result, checked.regrading.result) == (Certified.FORKED, Regraded.OTHER)
+    if workbench.sandbox.capabilities().forks:
+        assert checked.regrading.reason == "in step 'make' the verifier gave 1, then 0.25"
+
+
+def test_the_last_step_that_is_graded_otherwise_the_second_time_is_a_fork(
+    workbench: Workbench, bench: Bench, task: Task, tmp_path: Path
+) -> None:
+    done = workbench.solve(WORK, bench, task)
+    (tmp_path / "two/fill/test.sh").write_text(". /tests/helpers.sh\nsay 0\n")
+    checked = _again(workbench, bench, task, done)
+    assert checked.regrading is not None and checked.result is Certified.FORKED
+    assert checked.regrading.reason == "in step 'fill' the verifier gave 1, then 0"
+
+
+def test_a_walk_that_stopped_early_is_graded_again_as_far_as_it_was_graded(
+    workbench: Workbench, bench: Bench, task: Task
+) -> None:
+    done = workbench.solve(WORK.replace("touch made", "true"), bench, task)
+    assert (done.rollout.outcome, done.rollout.reward) == (Outcome.FAILED_VERIFICATION, 0.0)
+    checked = _again(workbench, bench, task, done)
+    assert checked.regrading is not None
+    assert (checked.result, checked.regrading.result) == (Certified.EXACT, Regraded.SAME)
 
 
 def _indented(body: str) -> str:

@@ -92,6 +92,8 @@ def test_another_outcome_is_a_fork_with_both_outputs(project: Make) -> None:
         says(context, "1")
         again = certify.run(context, certify.CertifySpec(run=run, gradings=3))
         assert again.tasks(Certified.FORKED) == ("two",)  # it was seen once: that is enough
+        asked = of(certify.run(context, certify.CertifySpec(run=run, again=True)), "two")
+        assert (asked.grading, asked.gradings) == (Regraded.SAME, 8)  # and one agreement would prove nothing
 
 
 def test_a_coin_is_found_by_grading_often(project: Make) -> None:
