@@ -248,7 +248,7 @@ class LoopSection(Section):
     """Turns verdicts into promotions: a registered optimizer or module:Class."""
     certify: bool = setting(True, measured=False, env="HT_CERTIFY")
     """Re-execute recorded action chains, grade again, and play rollouts back to their harness; leave out what forks."""
-    gradings: int = setting(2, measured=False, env="HT_GRADINGS", ge=1)
+    gradings: int = setting(2, measured=False, env="HT_GRADINGS", ge=1, le=LARGEST)
     """How often both sides of a gain are graded again before it counts."""
     early_stop: bool = setting(True, measured=False, env="HT_EARLY_STOP")
     """Measure of a candidate only what can still change the verdict.  `--exhaustive` measures everything."""

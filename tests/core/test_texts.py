@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.llm import Reply, ToolCall
 from harnesstrain.core.texts import whole
 
@@ -36,3 +37,9 @@ def test_whatever_it_was_it_can_be_stored(text: str) -> None:
     call = ToolCall(id=text, name=text, arguments=text)
     reply = Reply(content=text, reasoning=text, finish_reason=text, tool_calls=(call,))
     assert Reply.model_validate_json(reply.model_dump_json()) == reply
+
+
+def test_what_an_estimator_says_can_be_stored() -> None:
+    said = Proposal(hypothesis="a\ud800", predicted=("t\udfff",), transcript="\ud83d", source="x\udcff.patch")
+    assert Proposal.model_validate_json(said.model_dump_json()) == said
+    assert (said.hypothesis, said.predicted, said.source) == ("a\ufffd", ("t\ufffd",), "x\ufffd.patch")

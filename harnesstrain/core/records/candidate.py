@@ -8,6 +8,7 @@ from pydantic import Field
 
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.llm import Usage
+from harnesstrain.core.texts import WholeText
 
 
 class CandidateStatus(StrEnum):
@@ -23,15 +24,15 @@ class CandidateStatus(StrEnum):
 class Proposal(Record):
     """What an estimator says about the change it left in its worktree.  Claims, not facts."""
 
-    hypothesis: str
+    hypothesis: WholeText
     """One line: what changes and why it should help.  Becomes the commit message."""
-    predicted: tuple[str, ...] = ()
+    predicted: tuple[WholeText, ...] = ()
     """Tasks expected to flip."""
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = None
-    transcript: str | None = None
+    transcript: WholeText | None = None
     """Full transcript text, if the estimator keeps one."""
-    source: str = ""
+    source: WholeText = ""
     """What it came from, in the estimator's own words: a patch's file name, a model, a command."""
 
 
@@ -45,16 +46,16 @@ class Candidate(Record):
     """Parent commit."""
     commit: str | None = None
     estimator: str
-    hypothesis: str = ""
-    predicted: tuple[str, ...] = ()
-    reason: str = ""
+    hypothesis: WholeText = ""
+    predicted: tuple[WholeText, ...] = ()
+    reason: WholeText = ""
     """Why there is no (valid) candidate."""
     epoch: int | None = None
-    files: tuple[str, ...] = ()
+    files: tuple[WholeText, ...] = ()
     """Paths the diff touches."""
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = None
     transcript: str | None = None
     """Digest of the kept transcript (a blob of the store)."""
-    source: str = ""
+    source: WholeText = ""
     """What it came from, as the estimator says: a patch's file name, a model, a command."""

@@ -13,6 +13,7 @@ from harnesstrain.core.records.candidate import Proposal
 from harnesstrain.core.records.harness import Manifest
 from harnesstrain.core.records.llm import Usage
 from harnesstrain.core.records.verdict import Verdict
+from harnesstrain.core.texts import WholeText
 from harnesstrain.llm.base import Model
 
 
@@ -55,9 +56,9 @@ class Evidence(Record):
 class Diagnosis(Record):
     """A memo, as an estimator wrote it."""
 
-    memo: str
+    memo: WholeText
     usage: Usage = Usage()
-    transcript: str | None = None
+    transcript: WholeText | None = None
     """Full transcript text, if the estimator keeps one."""
 
 
