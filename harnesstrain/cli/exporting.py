@@ -32,11 +32,11 @@ def records(kind: str, *, config: Path | None, as_json: bool) -> None:
 
 def trajectory(name: str, *, config: Path | None, as_json: bool) -> None:
     """One rollout as an ATIF trajectory: one line of JSON."""
-    from harnesstrain.cli.traces import rollout_of
+    from harnesstrain.cli.traces import rollout_named
     from harnesstrain.stages.export import trajectory_of, write_trajectory
 
     with store_only(config=config) as store:
-        rollout = rollout_of(store, name)
+        rollout = rollout_named(store, name, config)
         made = trajectory_of(rollout, store.trace(rollout.id), _about(store, rollout, config))
     text = write_trajectory(made)
     if as_json:

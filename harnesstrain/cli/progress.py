@@ -147,6 +147,9 @@ def line_of(event: Event) -> str:
         case "run.finished":
             rest = f" · {data['not_needed']} not needed: the verdict is decided" if data["not_needed"] else ""
             cells, cached = data["cells"] - data["not_needed"], data["from_caches"]
+            if data["done"] < cells:
+                rest = f" · {data['done']} of {cells} measured"
+                cells = data["done"]
             served = f" · {cached} of {data['done']} served from caches" if cached else ""
             return f"  {data['solved']} of {cells} solved{rest}{served} · run {data['run'][:8]}"
         case "certified":

@@ -1,7 +1,7 @@
 """Names for harness versions: `@` the promoted baseline, `@~2`, `e7` epoch 7's candidate, any git revision, any id.
 
 A revision name beats an id prefix of the same letters; `id:e7ab` forces the id.  Ranges are `base..cand`; an empty
-side is `@`, as git has HEAD; `..` alone is `@` and the newest candidate.  `-` reads one name a line from stdin.
+side is `@`, as git has HEAD; `..` alone names nothing.  `-` reads one name a line from stdin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harnesstrain.cli import output
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import SHORTEST, is_hex
 from harnesstrain.core.records.base import Record
-from harnesstrain.core.records.candidate import Candidate, CandidateStatus
+from harnesstrain.core.records.candidate import Candidate
 from harnesstrain.core.records.run import Run
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def range_of(context: Context, text: str) -> Range:
         msg = f"'{text}' is no range"
         raise UsageError(msg, hint="write BASE..CAND, or ..CAND for the baseline's side")
     left, _, right = text.partition("..")
-    base = commit_of(context, left) if left else baseline(context)
-    if right:
-        return Range(base=base, cand=commit_of(context, right))
-    return Range(base=base, cand=baseline(context) if left else _newest(context))
+    if not left and not right:
+        raise UsageError(f"'{text}' names no version", hint="write BASE..CAND, or ..CAND for the baseline's side")
+    base, cand = (commit_of(context, side) if side else baseline(context) for side in (left, right))
+    return Range(base=base, cand=cand)
 
 
 def measured_here(run: Run) -> Run:
@@ -122,14 +122,6 @@ def _commit(candidate: Candidate) -> str:
         msg = f"candidate {candidate.id[:8]} has no commit: {candidate.reason}"
         raise NotFound(msg, hint="`ht show` tells more")
     return candidate.commit
-
-
-def _newest(context: Context) -> str:
-    for candidate in reversed(list(context.store.candidates())):
-        if candidate.status is CandidateStatus.CANDIDATE:
-            return _commit(candidate)
-    msg = "there is no candidate yet"
-    raise NotFound(msg, hint="`ht propose` makes one")
 
 
 def commits_of(context: Context, name: str) -> list[str]:

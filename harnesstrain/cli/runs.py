@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harnesstrain.cli.choosing import configured_panel, of_one_model, of_one_panel, on_endpoint, unmeasured
 from harnesstrain.cli.revisions import Range, baseline, commit_of, measured_here, range_of
-from harnesstrain.core.errors import NotFound
+from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.ids import SHORTEST, is_hex
 from harnesstrain.core.records.run import Run
 from harnesstrain.core.records.verdict import Verdict
@@ -77,6 +77,18 @@ def runs_of(context: Context, text: str, endpoint: str | None = None) -> Range:
     raise unmeasured(context, msg, [*bases, *cands], endpoint, f"{pair.base[:8]}..{pair.cand[:8]}")
 
 
+def different(context: Context, text: str, endpoint: str | None = None) -> Range:
+    """`runs_of`, of two versions.  Raises UsageError for a version against itself, unless two runs of it are named."""
+    pair = runs_of(context, text, endpoint)
+    left, right = (context.store.run(one) for one in (pair.base, pair.cand))
+    named = all(_named(context, side, ("run",)) for side in text.split("..", 1))
+    if left.id == right.id or (left.commit == right.commit and not named):
+        what = f"run {left.id[:8]}" if named else left.commit[:8]
+        hint = "name two versions, as BASE..CAND, or two runs of one version, as RUN..RUN"
+        raise UsageError(f"{what} would be compared with itself", hint=hint)
+    return pair
+
+
 def regimes_of(context: Context, text: str) -> Range | None:
     """`base..cand` as two regimes, when both sides are ids of regimes; else None.  Raises Ambiguous."""
     left, _, right = text.partition("..")
@@ -88,7 +100,7 @@ def verdict_of(context: Context, name: str, criterion: str | None, *, record: bo
     """A verdict by id, or of a candidate, run or version against the baseline: recorded, or judged now.
 
     A candidate or version is decided by its runs on the configured panel and split; a run may be of any.  Raises
-    NotFound, Ambiguous.
+    NotFound, Ambiguous, UsageError (it is the baseline).
     """
     from harnesstrain.stages import judging
 
@@ -110,6 +122,9 @@ def verdict_of(context: Context, name: str, criterion: str | None, *, record: bo
             if run is None:
                 _decides(context, context.store.run(known[-1].cand_run), name)
             return known[-1]
+    if cand == base:
+        msg = f"{cand[:8]} is the baseline already: there is nothing to promote"
+        raise UsageError(msg, hint="`ht propose` makes a candidate; `ht log` lists those that there are")
     pair = runs_of(context, f"{base}..{run or cand}")
     if run is None:
         _decides(context, context.store.run(pair.cand), name)

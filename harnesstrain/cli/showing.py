@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harnesstrain.cli.particulars import page
 from harnesstrain.cli.styled import Line
-from harnesstrain.cli.traces import rollout_of, step_objects
+from harnesstrain.cli.traces import rollout_named, step_objects
 from harnesstrain.core.errors import NotFound, UsageError
 from harnesstrain.core.records.base import Record
 from harnesstrain.core.records.rollout import latest_attempts
@@ -32,13 +33,13 @@ class Shown(Record):
     """What else the store knows of it, for people."""
 
 
-def record_of(store: Store, name: str) -> Shown:
+def record_of(store: Store, name: str, config: Path | None = None) -> Shown:
     """The record a name stands for.  Raises NotFound, Ambiguous, UsageError."""
     if match := re.fullmatch(r"e(\d+)", name):
         epoch = store.epoch(int(match.group(1)))
         return Shown(kind="epoch", id=name, fields=epoch.model_dump(mode="json"), about=_of_epoch(store, epoch))
     if ":" in name and not name.startswith("id:"):
-        return _rollout(store, rollout_of(store, name).id)
+        return _rollout(store, rollout_named(store, name, config).id)
     found = store.resolve(name.removeprefix("id:"))
     if found.kind == "rollout":
         return _rollout(store, found.id)

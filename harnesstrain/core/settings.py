@@ -225,7 +225,8 @@ def load(
     """
     start = start.resolve()
     if file is not None and not file.is_file():
-        raise ConfigError(f"no such file: {file}", hint="give --config an existing ht.toml")
+        problem = f"{file} is a folder" if file.is_dir() else f"no such file: {file}"
+        raise ConfigError(problem, hint="give --config an existing ht.toml")
     project = file.resolve() if file is not None else find_file(start)
     root = project.parent if project else start
     layers: list[dict[str, Given]] = []
@@ -322,6 +323,8 @@ def _complaint(error: ValidationError, value: Any) -> str:
     first = error.errors()[0]
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ")
+    if first["type"] == "string_too_short" and not value:
+        return "is empty"
     shown = repr(value)
     return f"{first['msg'].replace('Input ', '', 1)}, got {shown if len(shown) <= 40 else shown[:37] + '…'}"
 

@@ -101,6 +101,12 @@ def test_a_path_that_no_system_takes(trained: Project, words: str) -> None:
     refused(trained.ht(*words.split(), long), 2, f"{long}: File name too long", "check the path")
 
 
+def test_a_setting_or_a_file_that_is_wrong_is_said_in_words(trained: Project) -> None:
+    folder = trained.ht("status", "--config", ".")
+    assert folder.err.startswith("error: . is a folder\nhint: give --config an existing ht.toml"), folder.err
+    assert trained.ht("evaluate", "-n", "--set", "panel.split=").err.startswith("error: panel.split is empty\n")
+
+
 def test_names_of_plugins_that_are_not_there(project: Make) -> None:
     made = project()
     refused(made.ht("propose", "--estimator", "ptaches"), 2, "no 'ptaches' among estimators", "did you mean 'patches'?")

@@ -84,11 +84,7 @@ def test_rev_parse_knows_every_name(trained: Project) -> None:
     start = git("rev-list", "--max-parents=0", "main")
     want = [commits[2], commits[0], start, commits[0], commits[1], commits[0], commits[2], commits[2], commits[1]]
     assert ran.lines == [*want, by_hand.commit]
-    assert trained.ht("rev-parse", "@~1..e3", "..e1", "..").lines == [
-        *(commits[0], commits[2]),
-        *(commits[2], commits[0]),
-        *(commits[2], by_hand.commit),
-    ]
+    assert trained.ht("rev-parse", "@~1..e3", "..e1").lines == [commits[0], commits[2], commits[2], commits[0]]
     assert trained.ht("rev-parse", "e1..", "main..").lines == [commits[0], commits[2], commits[2], commits[2]]
     piped = trained.ht("rev-parse", "-", stdin="@  and more words\n\ne1\n")
     assert piped.lines == [commits[2], commits[0]]
@@ -280,6 +276,57 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_do(trained: Project) ->
         assert ran.code == 0, (name, ran.err)
         assert parsed(ran)["error"] is None
         assert files(trained) == before, name
+
+
+def test_two_dots_alone_name_nothing(trained: Project) -> None:
+    for argv in (("rev-parse", ".."), ("judge", ".."), ("diff", ".."), ("diff", "..", "--patch"), ("evaluate", "..")):
+        ran = trained.ht(*argv)
+        assert (ran.code, ran.out) == (2, ""), argv
+        assert ran.err.startswith("error: '..' names no version\nhint: write BASE..CAND"), ran.err
+
+
+def test_a_version_is_not_judged_against_itself(trained: Project) -> None:
+    with trained.store() as store:
+        before, run = len(list(store.verdicts())), store.epoch(3).cand_run or ""
+    for compared in ("@..@", "@..", "..e3", f"{run[:10]}..{run[:10]}", f"..{run[:10]}"):
+        ran = trained.ht("judge", compared)
+        assert ran.code == 2 and "would be compared with itself" in ran.err, (compared, ran)
+    with trained.store() as store:
+        assert len(list(store.verdicts())) == before
+
+
+def test_two_runs_of_one_version_are_judged_where_they_are_named(project: Callable[..., Project]) -> None:
+    made = project()
+    runs = [made.ht("evaluate", *fresh).lines[0] for fresh in ((), ("--fresh", "x"))]
+    assert made.ht("judge", "@..@").code == 2
+    assert made.ht("judge", f"{runs[0]}..{runs[1]}").code == 0
+
+
+def test_the_baseline_itself_is_not_promoted(project: Callable[..., Project]) -> None:
+    made = project()
+    head = made.git("rev-parse", "main")[:8]
+    for _ in range(2):
+        ran = made.ht("promote", "@")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith(f"error: {head} is the baseline already: there is nothing to promote\n"), ran.err
+        assert made.ht("evaluate").code == 0
+
+
+def test_a_rollout_is_named_by_a_version_and_a_task(trained: Project) -> None:
+    with trained.store() as store:
+        run, first = store.epoch(3).cand_run or "", store.epoch(1).cand_run or ""
+        (wanted,) = [one.id for one in store.rollouts(run) if one.task == "one"]
+        (other,) = [one.id for one in store.rollouts(first) if one.task == "one"]
+    assert parsed(trained.ht("show", "@:one", "--json"))["id"] == wanted
+    assert parsed(trained.ht("show", "e1:one", "--json"))["id"] == other
+    assert trained.ht("cat-trace", "@:one").out == trained.ht("cat-trace", f"{run[:8]}:one").out != ""
+    assert trained.ht("export", "--atif", "@:one").out == trained.ht("export", "--atif", f"{run[:8]}:one").out != ""
+    for command in ("show", "cat-trace"):
+        assert "has no rollout of 'nope'" in trained.ht(command, "@:nope").err
+        nobody = trained.ht(command, "nobody:one")
+        assert nobody.err.startswith("error: 'nobody' is neither a run nor a version\nhint: RUN:TASK takes"), nobody.err
+        assert trained.ht(command, "@~99:one").err.startswith("error: '@~99' is before the first commit\n")
+    assert trained.ht("show", "@~99").err.startswith("error: '@~99' is before the first commit\n")
 
 
 REFUSED = {

@@ -188,7 +188,9 @@ def test_a_server_is_named_by_its_url(project: Make) -> None:
         assert len(set(ran.lines)) == 1
         assert f"endpoint {url}: scripted on scripted, the same as llm\n" in ran.err
         assert f"error: 1 of 4 endpoints is not measured in full: {url}#other\nhint: it serves scripted\n" in ran.err
-        assert made.ht("judge", "@..@", "--endpoint", url).code == 0
+        itself = made.ht("judge", "@..@", "--endpoint", url)
+        assert itself.code == 2 and "would be compared with itself" in itself.err
+        assert made.ht("diff", "@..@", "--endpoint", url).code == 0
     finally:
         assert made.ht("serve-llm", "--stop").code == 0
     gone = made.ht("evaluate", "--endpoint", url, "--endpoint", "llm")

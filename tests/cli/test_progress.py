@@ -59,6 +59,12 @@ def test_a_terminal_gets_a_bar(project: Make) -> None:
     assert "1 of 3 solved" in seen
 
 
+def test_a_run_that_was_stopped_says_of_how_many_it_speaks(project: Make) -> None:
+    ran = project().ht("evaluate", "--max-tokens", "1", "--jobs", "1")
+    assert ran.code == 5
+    assert re.search(r"^  [01] of 1 solved · 1 of 3 measured", ran.err, re.MULTILINE), ran.err
+
+
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_terminal_that_wants_no_colour_gets_lines(project: Make, env: dict[str, str]) -> None:
     seen = on_a_terminal(project(), "evaluate", **env)

@@ -20,10 +20,10 @@ def command(
 
     from harnesstrain.cli import output
     from harnesstrain.cli.session import store_only
-    from harnesstrain.cli.traces import rollout_of, step_objects
+    from harnesstrain.cli.traces import rollout_named, step_objects
 
     with store_only(config=config) as store:
-        found = rollout_of(store, rollout)
+        found = rollout_named(store, rollout, config)
         trace = store.trace(found.id)
     rows = step_objects(trace, messages=messages)
     if json:

@@ -35,7 +35,7 @@ def command(
 
     with opened(config=config, given=given, dry_run=dry_run) as context:
         plugin("criteria", criterion or context.settings.loop.criterion)
-        pair = runs.runs_of(context, compared, endpoint)
+        pair = runs.different(context, compared, endpoint)
         run = context.store.run(pair.cand)
         if configured_panel(context) not in ("", run.panel):
             output.say(f"note: judged on {run.place}, not on the configured panel and split")

@@ -33,7 +33,7 @@ def command(
 
     with store_only(config=config) as store:
         try:
-            found = record_of(store, name)
+            found = record_of(store, name, config)
         except UsageError as unknown:
             if isinstance(unknown, Ambiguous) or ":" in name:
                 raise
@@ -55,6 +55,6 @@ def _newest_run(name: str, config: Path | None, unknown: UsageError) -> str:
     with opened(config=config) as context:
         try:
             revisions.commit_of(context, name)
-        except NotFound:
-            raise unknown from None
+        except NotFound as error:
+            raise (error if name.startswith("@") else unknown) from None
         return runs.run_of(context, name)
