@@ -115,8 +115,8 @@ def of_env(context: Context, identifiers: Sequence[str], spec: certify.CertifySp
     without = f", {idle} ran no command" if idle else ""
     ran = [one for one in env if one.result is not Certified.NO_CHAIN]
     output.say(f"{_counted(ran)}{without}; {made.executed} chains re-executed now")
-    for text in _regraded(env):
-        output.say(text)
+    if regraded := _regraded(env):
+        output.say(f"graded again: {regraded}")
     forks = [one for one in env if one.result is Certified.FORKED]
     for one in forks:
         output.say(f"  {one.task}: {_where(one)}")
@@ -168,17 +168,12 @@ def _counted(certificates: Sequence[Certificate]) -> str:
     return shown or "nothing to certify"
 
 
-def _regraded(certificates: Sequence[Certificate]) -> Iterator[str]:
-    """What grading again showed, of the certificates that tell."""
+def _regraded(certificates: Sequence[Certificate]) -> str:
+    """What grading again showed, of the certificates that tell.  Those that could not be were warned about."""
     counts = Counter(one.grading for one in certificates)
     words = {Regraded.SAME: "the same grade", Regraded.OUTCOME: "another reward with the same outcome"}
-    words |= {Regraded.OTHER: "another outcome", Regraded.NO_GRADE: "had no grade"}
-    told = [f"{counts[word]} {text}" for word, text in words.items() if counts[word]]
-    if told:
-        yield f"graded again: {', '.join(told)}"
-    for one in certificates:
-        if one.grading is Regraded.IMPOSSIBLE:
-            yield f"  {one.task}: not graded again: {one.grading_reason}"
+    words |= {Regraded.OTHER: "another outcome", Regraded.NO_GRADE: "had no grade", Regraded.IMPOSSIBLE: "could not be"}
+    return ", ".join(f"{counts[word]} {text}" for word, text in words.items() if counts[word])
 
 
 def _where(fork: Certificate) -> str:

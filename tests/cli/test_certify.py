@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.project import Project
+from tests.stages.test_grading_again import told_by_host
 
 pytestmark = pytest.mark.local
 
@@ -190,3 +191,38 @@ def test_a_swapped_model_ends_the_run(project: Make) -> None:
         assert store.rollouts(store.runs()[-1].id) == []
     assert made.ht("certify", "model", "--quick", "--again").code == 0
     assert made.ht("evaluate").code == 0
+
+
+def test_a_verifier_that_does_not_repeat_itself_is_named(project: Make) -> None:
+    made = project(tasks=("two",), patches={"01": "agent/note.txt"})
+    told_by_host(made, "two")
+    assert made.ht("evaluate", HT_SAYS="1").code == 0
+    planned = made.ht("certify", "env", "-n", HT_SAYS="0")
+    assert planned.lines == ["would re-execute 3 commands of 1 rollouts and grade 1 again"]
+    ran = made.ht("certify", "env", "--exit-code", HT_SAYS="0")
+    assert ran.code == 3 and "answer: no, 1 task forked" in ran.err
+    said = ran.err.splitlines()
+    assert "graded again: 1 another outcome" in said
+    assert "  two: the verifier gave 1, then 0" in said
+    assert "    -the reward is 1" in said and "    +the reward is 0" in said
+    assert not [line for line in said if "scrub rule" in line]
+    page = made.ht("show", ran.lines[0]).out
+    assert "another outcome (the verifier gave 1, then 0)" in page
+    assert "ht tasks oracle --twice" in page
+    made.ht("epoch", HT_SAYS="1")
+    with made.store() as store:
+        (verdict,) = store.verdicts()
+    judged = made.ht("judge", f"{verdict.base_commit}..{verdict.cand_commit}", HT_SAYS="1")
+    assert "the verifiers do not repeat themselves" in judged.err
+    assert made.ht("verify", HT_SAYS="1").code == 0
+
+
+def test_what_cannot_be_graded_again_is_said(project: Make) -> None:
+    made = project(tasks=("two",))
+    told_by_host(made, "two")
+    made.ht("evaluate", HT_SAYS="1")
+    ran = made.ht("certify", "env")
+    assert ran.code == 0 and "graded again: 1 could not be" in ran.err
+    assert "two is not graded again: its verifier needs variables of the host: HT_SAYS" in ran.err
+    page = made.ht("show", ran.lines[0]).out
+    assert "no (its verifier needs variables of the host: HT_SAYS)" in page

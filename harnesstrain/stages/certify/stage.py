@@ -155,6 +155,8 @@ def _certify(
     regrader = regrade(bench, task, rollout, steps, before=before)
     check = reexecute(bench.sandbox, task, steps, bench.limits, state, regrader)
     context.bus.emit("certified", task=rollout.task, seed=rollout.seed, result=check.result.value)
+    if check.regrading is not None and check.regrading.result is Regraded.IMPOSSIBLE:
+        context.bus.emit("warning", f"{rollout.task} is not graded again: {check.regrading.reason}")
     return Certificate(
         id=_identify(record, rollout, before),
         kind="env",
