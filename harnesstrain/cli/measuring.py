@@ -135,7 +135,7 @@ def _again(context: Context, result: Evaluated, asked: Asked) -> str:
         "include": asked.include,
         "exclude": asked.exclude,
         "asked_as": () if result.endpoint is None else (result.endpoint,),
-        "model_given": (),
+        "given": (),
     }
     run = context.store.run(result.run).model_copy(update=changes)
     return " ".join((run.command(panel=asked.panel is not None), *asked.words(), "--retry-infra"))

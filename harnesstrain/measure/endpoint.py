@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harnesstrain.core.errors import ConfigError, Prerequisite
+from harnesstrain.core.sections import LlmSection
 from harnesstrain.core.settings import Settings
 from harnesstrain.llm.connect import ConnectSpec
 
@@ -24,7 +25,7 @@ def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) ->
     if llm.engine == EXTERNAL and llm.url is None:
         msg = "engine 'external' needs [llm] url"
         raise ConfigError(msg, hint="set HT_LLM_URL, or url in ht.toml")
-    url = llm.url if llm.engine in (AUTO, EXTERNAL) else None
+    url = _url(llm)
     return ConnectSpec(
         url=url,
         state=state if llm.engine == AUTO else None,
@@ -33,9 +34,18 @@ def connect_spec(settings: Settings, state: Path, environ: Mapping[str, str]) ->
         api_key=_key(settings, environ) if url else None,
         context_length=llm.context_length,
         max_running=llm.max_running or (None if url else settings.measure.jobs),
-        script=llm.script if url is None and llm.engine not in _WITHOUT_SCRIPT else None,
+        script=script_of(llm),
         deadline=llm.deadline,
     )
+
+
+def script_of(llm: LlmSection) -> Path | None:
+    """The rules file that is used: none where there is a URL, or an engine that it is not meant for."""
+    return llm.script if _url(llm) is None and llm.engine not in _WITHOUT_SCRIPT else None
+
+
+def _url(llm: LlmSection) -> str | None:
+    return llm.url if llm.engine in (AUTO, EXTERNAL) else None
 
 
 def _key(settings: Settings, environ: Mapping[str, str]) -> str | None:

@@ -18,7 +18,7 @@ from harnesstrain.core.records.run import Regime, Run
 from harnesstrain.core.sections import LlmSection
 from harnesstrain.judge.gate import trust
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.endpoint import AUTO
+from harnesstrain.measure.endpoint import AUTO, script_of
 from harnesstrain.measure.endpoints import SCRIPTED, named_model, shown_url
 from harnesstrain.taskset import LoadedPanel, load_panel, panel_names
 
@@ -32,8 +32,9 @@ SETTINGS = {
     "sandbox.network": "sandbox.network",
 }
 """The settings that fields of a regime come from; a dot at the end stands for a whole table."""
-OF_MODEL = ("engine", "url", "model", "script", "context_length")
-"""The settings of [llm] that say which model it is."""
+OF_MODEL = ("llm.engine", "llm.url", "llm.model", "llm.script", "llm.context_length")
+"""The settings that say which model it is."""
+KIND = "sandbox.kind"
 
 
 class Resumption(NamedTuple):
@@ -54,7 +55,8 @@ def retries(context: Context, runs: Collection[str]) -> str:
     found = []
     for run in [one for one in context.store.runs() if one.id in runs and one.imported is None]:
         if not all(one.outcome.scorable for one in latest_attempts(context.store.rollouts(run.id))):
-            found.append(f"`{resume(context, run)} --retry-infra`")
+            command, why = resumption(context, run)
+            found.append(f"`{command} --retry-infra`" + (f" (it may be another run: {why})" if why else ""))
     return f"{' and '.join(found)} measure{'' if found[1:] else 's'} the missing cells again" if found else ""
 
 
@@ -62,13 +64,16 @@ def resumption(context: Context, run: Run) -> Resumption:
     """The command that goes on with a run, and what stands against it."""
     panel = run.panel_name.partition(":")[0] in panel_names(context.settings.root)
     globs, why = _globs(context, run, panel=panel)
-    asked = run.model_copy(update={**globs, "model_given": tuple(_placed(context, one) for one in run.model_given)})
-    command = asked.command(panel=panel)
+    said = tuple(_placed(context, one) for one in run.given)
     try:
         regime = context.store.regime(run.regime)
     except NotFound:
+        command = run.model_copy(update={**globs, "given": said}).command(panel=panel)
         return Resumption(command, why or "how it was measured is not on record")
     fields = regime.differing(_as_set(context, regime))
+    if KIND in fields:
+        said = tuple(one for one in said if not one.startswith(f"{KIND}="))
+    command = run.model_copy(update={**globs, "given": said}).command(panel=panel)
     settings = as_settings(fields)
     untold = [field for field in fields if not as_settings({field: fields[field]})]
     why = why or (f"{untold[0]} differs" if untold else None)
@@ -86,16 +91,19 @@ def as_settings(fields: Mapping[str, tuple[Any, Any]]) -> str:
     return " ".join(found)
 
 
-def model_given(context: Context) -> tuple[str, ...]:
-    """What --set says of the configured model, as `KEY=VALUE`.  A URL that holds more than a place is not among it."""
+def given(context: Context, *, model: bool) -> tuple[str, ...]:
+    """What --set says of the kind of sandbox and, with `model`, of the configured model, as `KEY=VALUE`.
+
+    A URL that holds more than a place is not among it.
+    """
     settings, found = context.settings, []
-    for name in OF_MODEL:
-        key, value = f"llm.{name}", getattr(settings.llm, name)
+    for key in (*(OF_MODEL if model else ()), KIND):
+        value = settings.value(key)
         if settings.origin(key).layer != "flag" or value is None:
             continue
         if isinstance(value, Path):
             value = value.relative_to(settings.root) if value.is_relative_to(settings.root) else value
-        if name == "url" and shown_url(str(value)) != str(value):
+        if key == "llm.url" and shown_url(str(value)) != str(value):
             continue
         found.append(f"{key}={value}")
     return tuple(found)
@@ -109,12 +117,12 @@ def _invalid(context: Context, run: Run) -> str | None:
     return None
 
 
-def _placed(context: Context, given: str) -> str:
+def _placed(context: Context, pair: str) -> str:
     """A setting as it has to be said where the command is run: a path of the project from everywhere."""
-    key, _, value = given.partition("=")
+    key, _, value = pair.partition("=")
     root = context.settings.root
     here = key != "llm.script" or root == Path.cwd()
-    return given if here else f"{key}={root / value}"
+    return pair if here else f"{key}={root / value}"
 
 
 def _globs(context: Context, run: Run, *, panel: bool) -> tuple[dict[str, tuple[str, ...]], str | None]:
@@ -174,8 +182,9 @@ def _other_model(context: Context, run: Run, regime: Regime) -> str | None:
         return f"no endpoint '{run.asked_as[0]}' here"
     if trusted.deterministic != regime.deterministic:
         return "its model was certified since"
-    if endpoint.engine == SCRIPTED or named.engine == SCRIPTED or named.script is not None:
-        same = _same_script(endpoint, named.script)
+    script = script_of(named)
+    if endpoint.engine == SCRIPTED or named.engine == SCRIPTED or script is not None:
+        same = _same_script(endpoint, script)
     else:
         alike = [one for one in context.store.runs() if _way(one) == _way(run) and one.imported is None]
         same = context.store.regime(alike[-1].regime).endpoint == regime.endpoint if alike else True
@@ -190,10 +199,11 @@ def _named(context: Context, run: Run) -> LlmSection | None:
             return named_model(settings, run.asked_as[0], settings.root).llm
         except HtError:
             return None
-    given = dict(one.removeprefix("llm.").split("=", 1) for one in run.model_given)
-    changes: dict[str, Any] = {name: given[name] for name in ("engine", "url", "model") if name in given}
-    if "script" in given:
-        changes["script"] = settings.root / given["script"]
+    said = dict(one.split("=", 1) for one in run.given)
+    names = [key.removeprefix("llm.") for key in ("llm.engine", "llm.url", "llm.model") if key in said]
+    changes: dict[str, Any] = {name: said[f"llm.{name}"] for name in names}
+    if "llm.script" in said:
+        changes["script"] = settings.root / said["llm.script"]
     return settings.llm.model_copy(update=changes)
 
 
@@ -206,7 +216,7 @@ def _same_script(endpoint: Endpoint, script: Path | None) -> bool:
 
 def _way(run: Run) -> tuple[str, ...]:
     """How a run's command names its model."""
-    return run.model_given if run.configured else run.asked_as[:1]
+    return tuple(one for one in run.given if one.startswith("llm.")) if run.configured else run.asked_as[:1]
 
 
 def _other_sandbox(context: Context, regime: Regime) -> str | None:

@@ -208,3 +208,14 @@ def test_a_version_that_is_no_harness_leaves_no_run(project: Make) -> None:
     assert made.ht("evaluate", "--dry-run").code == 2
     with made.store() as store:
         assert not list(store.runs())
+
+
+def test_the_kind_of_sandbox_that_was_asked_for_is_asked_for_again(project: Make) -> None:
+    made = project()
+    asked = ("--set", "sandbox.kind=local", "--max-tokens", "1", "--jobs", "1")
+    begun = made.ht("evaluate", *asked, HT_SANDBOX="auto")
+    assert begun.code == 5, begun.err
+    (line,) = [one for one in made.ht("status", HT_SANDBOX="auto").lines if one.startswith("partial")]
+    assert "--set sandbox.kind=local` goes on with it" in line
+    resumed = made.ht(*command_of(line), HT_SANDBOX="auto")
+    assert (resumed.code, resumed.lines) == (0, begun.lines)

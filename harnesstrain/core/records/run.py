@@ -112,9 +112,9 @@ class Run(Record):
     include: tuple[str, ...] = ()
     """Globs that chose its tasks, as far as they were recorded; the panel's digest says which tasks these are."""
     exclude: tuple[str, ...] = ()
-    model_given: tuple[str, ...] = ()
-    """`KEY=VALUE` of the settings of its model that --set gave, as far as they were recorded.  Paths are relative to
-    the project where they lie in it."""
+    given: tuple[str, ...] = ()
+    """`KEY=VALUE` of what --set said of its model and its kind of sandbox, as far as that was recorded.  Paths are
+    relative to the project where they lie in it."""
 
     @property
     def configured(self) -> bool:
@@ -139,9 +139,10 @@ class Run(Record):
         seeds = f" --seeds {len(self.seeds)}" if len(self.seeds) > 1 else ""
         salt = f" --fresh {shlex.quote(self.salt)}" if self.salt else ""
         endpoint = "" if self.configured else f" --endpoint {shlex.quote(self.asked_as[0])}"
-        model = "".join(f" --set {shlex.quote(one)}" for one in self.model_given) if self.configured else ""
+        said = [one for one in self.given if self.configured or not one.startswith(f"{CONFIGURED}.")]
+        given = "".join(f" --set {shlex.quote(one)}" for one in said)
         split = f"{named} --split {self.split or 'all'}{''.join(globs)}"
-        return f"ht evaluate {self.commit[:8]}{split}{seeds}{salt}{endpoint}{model}"
+        return f"ht evaluate {self.commit[:8]}{split}{seeds}{salt}{endpoint}{given}"
 
     @staticmethod
     def identify(commit: str, panel: str, regime: str, seeds: tuple[int, ...], salt: str = "") -> str:

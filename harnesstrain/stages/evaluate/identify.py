@@ -10,7 +10,7 @@ from harnesstrain.core.records.harness import Changes
 from harnesstrain.core.records.run import CONFIGURED, Run
 from harnesstrain.core.records.task import Panel, Task
 from harnesstrain.measure.context import Context
-from harnesstrain.measure.resuming import model_given
+from harnesstrain.measure.resuming import given
 from harnesstrain.stages.evaluate.spec import EvaluateSpec
 from harnesstrain.taskset import allowed, load_panel, needs_of_host, with_host
 
@@ -63,7 +63,7 @@ def identify(context: Context, spec: EvaluateSpec) -> Identified:
         asked_as=_names(known(context, id), spec.endpoint),
         include=spec.include,
         exclude=spec.exclude,
-        model_given=model_given(context) if spec.endpoint is None else (),
+        given=given(context, model=spec.endpoint is None),
     )
     return Identified(
         run=run, panel=chosen.panel, tasks={name: with_host(task, host) for name, task in chosen.tasks.items()}
