@@ -248,8 +248,8 @@ class LoopSection(Section):
     """Turns verdicts into promotions: a registered optimizer or module:Class."""
     certify: bool = setting(True, measured=False, env="HT_CERTIFY")
     """Re-execute recorded action chains, grade again, and play rollouts back to their harness; leave out what forks."""
-    gradings: int = setting(2, measured=False, env="HT_GRADINGS", ge=1, le=LARGEST)
-    """How often both sides of a gain are graded again before it counts."""
+    gradings: int = setting(2, measured=False, env="HT_GRADINGS", ge=0, le=LARGEST)
+    """How often both sides of a gain are graded again before it counts.  0: nothing is graded again."""
     early_stop: bool = setting(True, measured=False, env="HT_EARLY_STOP")
     """Measure of a candidate only what can still change the verdict.  `--exhaustive` measures everything."""
     stop_after_failures: int = setting(2, measured=False, ge=1, le=LARGEST)

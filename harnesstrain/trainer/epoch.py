@@ -67,7 +67,8 @@ class Turn:
             return self._verdict
         base_run = self._evaluate(self._row.base, baseline=True)
         if self._context.settings.loop.certify:
-            certify.run(self._context, certify.CertifySpec(run=base_run))
+            once = min(1, self._context.settings.loop.gradings)
+            certify.run(self._context, certify.CertifySpec(run=base_run, gradings=once))
             certify.certify_harness(self._context, certify.HarnessSpec(run=base_run))
         self._write(base_run=base_run)
         candidate = self._propose(base_run)

@@ -96,6 +96,17 @@ def test_another_outcome_is_a_fork_with_both_outputs(project: Make) -> None:
         assert (asked.grading, asked.gradings) == (Regraded.SAME, 8)  # and one agreement would prove nothing
 
 
+def test_who_wants_no_grading_again_gets_certificates_of_commands_alone(project: Make) -> None:
+    with opened(project()) as context:
+        run = measured(context)
+        done = certify.run(context, certify.CertifySpec(run=run, gradings=0))
+        assert {(one.result, one.grading) for one in done.certificates} == {(Certified.EXACT, None)}
+        assert certify.run(context, certify.CertifySpec(run=run, gradings=0)).executed == 0
+        done = certify.run(context, certify.CertifySpec(run=run))
+        assert (done.executed, {one.grading for one in done.certificates}) == (3, {Regraded.SAME})
+        assert certify.run(context, certify.CertifySpec(run=run, gradings=0)).certificates == done.certificates
+
+
 def test_a_coin_is_found_by_grading_often(project: Make) -> None:
     made = project()
     verifier(made, "two", COIN)

@@ -38,7 +38,7 @@ class CertifySpec(Record):
     again: bool = False
     """Re-execute also where a certificate holds, and compare the files that are left, too."""
     gradings: int = 1
-    """How often the verifier is run again on what was graded."""
+    """How often the verifier is run again on what was graded; 0: the certificates vouch for the commands alone."""
 
 
 class CertifiedRun(Record):
@@ -84,13 +84,14 @@ def run(context: Context, spec: CertifySpec) -> CertifiedRun:
         for rollout in rollouts
         if not spec.again and (found := _known(context, record, rollout, spec.gradings)) is not None
     }
-    todo = [r for r in rollouts if r.id not in known and r.outcome.scorable and (r.chain_digest or r.graded)]
+    todo = [r for r in rollouts if r.id not in known and r.outcome.scorable]
+    todo = [one for one in todo if one.chain_digest is not None or (one.graded and spec.gradings)]
     work = {}
     for one in todo:
         task = _task(tasks, one)
         barred = against_host(task, host)
         regrade = functools.partial(Regrader, times=spec.gradings, barred=barred.message if barred else "")
-        work[one.id] = functools.partial(_certify, context, record, one, task, regrade)
+        work[one.id] = functools.partial(_certify, context, record, one, task, regrade if spec.gradings else None)
     known |= issue(context, work, "chains")
     ordered = tuple(known[rollout.id] for rollout in rollouts if rollout.id in known)
     idle = sum(one.chain_digest is None and one.outcome.scorable for one in rollouts)
@@ -109,7 +110,7 @@ def _known(context: Context, record: Run, rollout: Rollout, gradings: int) -> Ce
         return newest
     if newest.result is not Certified.EXACT and newest.rules not in (None, rules_in_force()):
         return None
-    if newest.result is Certified.FORKED or not rollout.graded:
+    if newest.result is Certified.FORKED or not (rollout.graded and gradings):
         return newest
     again = newest.grading in (Regraded.SAME, Regraded.OUTCOME) and newest.gradings >= gradings
     return newest if again and newest.reward == rollout.reward else None
@@ -146,13 +147,13 @@ def _task(tasks: Mapping[str, Task], rollout: Rollout) -> Task:
 
 
 def _certify(
-    context: Context, record: Run, rollout: Rollout, task: Task, regrade: Callable[..., Regrader]
+    context: Context, record: Run, rollout: Rollout, task: Task, regrade: Callable[..., Regrader] | None
 ) -> Certificate:
     bench = context.devices.bench
     before = _newest(context, record, rollout)
     state = before.state if before is not None else None
     steps = context.store.trace(rollout.id).steps
-    regrader = regrade(bench, task, rollout, steps, before=before)
+    regrader = regrade(bench, task, rollout, steps, before=before) if regrade is not None else None
     check = reexecute(bench.sandbox, task, steps, bench.limits, state, regrader)
     context.bus.emit("certified", task=rollout.task, seed=rollout.seed, result=check.result.value)
     if check.regrading is not None and check.regrading.result is Regraded.IMPOSSIBLE:
