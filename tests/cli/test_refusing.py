@@ -88,6 +88,12 @@ def test_the_way_out_of_an_unmeasurable_verdict_is_a_whole_command(project: Make
         judged = made.ht("judge", f"..{candidate}", *live(server))
         refused = made.ht("promote", judged.out.strip(), *live(server))
         assert (judged.code, refused.code) == (4, 4), judged.err + refused.err
+        assert "it may be another run" not in judged.err
+        (made.root / "tasks/one/instruction.md").write_text("Something else.\n")
+        assert (
+            "(it may be another run: its tasks changed since)" in made.ht("judge", f"..{candidate}", *live(server)).err
+        )
+        made.git("checkout", "-q", "--", "tasks")
         server.acts = [OK]
         (again,), (same,) = retries(judged), retries(refused)
         assert again == same
