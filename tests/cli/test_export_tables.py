@@ -138,7 +138,7 @@ def test_a_lost_trace_is_left_out_and_said(project: Callable[..., Project]) -> N
         path.unlink()
     ran = made.ht("export", "--csv", "out")
     assert ran.code == 1
-    assert "error: 3 traces could not be read; what was written lacks their steps\nhint: `ht verify`" in ran.err
+    assert "error: 3 traces could not be read; what was written lacks their steps\nhint: `ht fsck`" in ran.err
     assert ran.err.count("warning: trace of rollout ") == 3 and len(ran.lines) == len(TABLES)
     assert len((made.root / "out" / "rollouts.csv").read_text().splitlines()) == 4
     assert len((made.root / "out" / "steps.csv").read_text().splitlines()) == 1

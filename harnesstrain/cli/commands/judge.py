@@ -37,7 +37,7 @@ def command(
         plugin("criteria", criterion or context.settings.loop.criterion)
         pair = runs.different(context, compared, endpoint)
         run = context.store.run(pair.cand)
-        if configured_panel(context) not in ("", run.panel):
+        if run.imported is None and configured_panel(context) not in ("", run.panel):
             output.say(f"note: judged on {run.place}, not on the configured panel and split")
         spec = judging.JudgeSpec(base_run=pair.base, cand_run=pair.cand, criterion=criterion, record=not dry_run)
         verdict = judging.run(context, spec)
