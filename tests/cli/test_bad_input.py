@@ -23,7 +23,7 @@ def refused(ran: Ran, code: int, why: str, hint: str) -> None:
     """One line that says what happened, a hint, an exit code, nothing on stdout."""
     assert ran.code == code, ran.err
     assert ran.out == ""
-    lines = [line for line in ran.err.splitlines() if not line.startswith("note: ")]
+    lines = [line for line in ran.err.splitlines() if not line.startswith(("note: ", "  waiting for the model"))]
     assert lines[0].startswith("error: "), ran.err
     assert why in lines[0]
     assert lines[-1].startswith("hint: "), ran.err
