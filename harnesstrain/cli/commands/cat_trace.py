@@ -10,7 +10,9 @@ from harnesstrain.cli import options as opt
 
 
 def command(
-    rollout: Annotated[str, typer.Argument(metavar="ROLLOUT|RUN:TASK", help="A rollout id, or a run or a version, and a task.")],
+    rollout: Annotated[
+        str, typer.Argument(metavar="ROLLOUT|RUN:TASK", help="A rollout id, or a run or a version, and a task.")
+    ],
     messages: Annotated[bool, typer.Option("--messages", help="Write the messages out instead of digests.")] = False,
     config: opt.Config = None,
     json: opt.Json = False,
