@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?")
 def parse_reward(txt: bytes | None, json_: bytes | None) -> Grade:
     """The grade in the two reward files; None: the file is not there.
 
-    `reward.json` is a flat object of finite numbers and wins over `reward.txt`, which holds one number.
+    `reward.json` is a flat object of finite numbers or booleans and wins over `reward.txt`, which holds one number.
     The reward of an object is its `reward` key, else its only value, else its smallest: solved means every
     sub-reward passes.  Raises VerifierFailure; `missing` in its `extra`: there is no file at all.
     """
@@ -79,7 +79,7 @@ def _object(text: str) -> dict[str, float]:
 
 
 def _finite(name: str, key: str, value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, int | float):
         _wrong(name, f"has a '{key}' that is not a number")
     try:
         number = float(value)

@@ -68,8 +68,8 @@ def test_how_many_differ_the_second_time(project: Callable[..., Project]) -> Non
     assert "2 of 3 solved by reference solutions; 1 of 3 not the same twice" in ran.err
 
 
-def test_a_truth_value_is_no_reward(project: Callable[..., Project]) -> None:
-    made = judged(project, "true", "echo '{\"reward\": true}' > /logs/verifier/reward.json")
+def test_a_text_is_no_reward(project: Callable[..., Project]) -> None:
+    made = judged(project, "true", 'echo \'{"reward": "yes"}\' > /logs/verifier/reward.json')
     ran = made.ht("tasks", "oracle", "--include", "one")
     assert (ran.code, ran.out.split()[0]) == (4, "infra_verifier")
     assert "has a 'reward' that is not a number" in ran.out

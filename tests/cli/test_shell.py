@@ -57,7 +57,9 @@ def test_a_candidate_goes_through_a_pipe(project: Make) -> None:
 def test_the_answer_is_no_only_where_it_was_asked(project: Make) -> None:
     made = project(patches={"01": "agent/broken/two"})
     assert bash(made, f"ht evaluate > /dev/null && {PIPE} --exit-code").code == 3
-    assert bash(made, "ht judge ..e1; ht judge .. --exit-code").code == 3
+    with made.store() as store:
+        (cand,) = (one.commit for one in store.candidates())
+    assert bash(made, f"ht judge ..e1; ht judge ..{cand} --exit-code").code == 3
 
 
 @pytest.mark.local
@@ -125,8 +127,8 @@ def test_a_bug_leaves_a_short_trace_and_a_log(project: Make, tmp_path: Path) -> 
         "    def judge(self, comparison):\n        secret = 'hunter2'\n        1 / 0\n"
     )
     made = project()
-    run = made.ht("evaluate").out.strip()
-    ran = made.ht("judge", f"{run}..{run}", "--criterion", "broken:Broken", PYTHONPATH=str(tmp_path))
+    pair = "..".join((made.ht("evaluate").out.strip(), made.ht("evaluate", "--fresh", "again").out.strip()))
+    ran = made.ht("judge", pair, "--criterion", "broken:Broken", PYTHONPATH=str(tmp_path))
     assert ran.code == 1
     assert ran.err.startswith("bug: ZeroDivisionError: division by zero\n")
     assert len(ran.err.splitlines()) <= 5
@@ -134,5 +136,5 @@ def test_a_bug_leaves_a_short_trace_and_a_log(project: Make, tmp_path: Path) -> 
     (log,) = (made.root / ".ht" / "logs").iterdir()
     assert str(log) in ran.err
     assert "ZeroDivisionError" in log.read_text()
-    ran = made.ht("judge", f"{run}..{run}", "--criterion", "broken:Broken", "--json", PYTHONPATH=str(tmp_path))
+    ran = made.ht("judge", pair, "--criterion", "broken:Broken", "--json", PYTHONPATH=str(tmp_path))
     assert '"kind": "bug"' in ran.out

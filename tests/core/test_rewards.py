@@ -37,6 +37,7 @@ def test_anything_else_in_reward_txt_is_a_verifier_failure(txt: bytes) -> None:
     ("document", "reward", "rewards"),
     [
         ('{"reward": 1}', 1.0, {"reward": 1.0}),
+        ('{"correct": true}', 1.0, {"correct": 1.0}),
         ('{"correct": 1.0, "fast": 0.5}', 0.5, {"correct": 1.0, "fast": 0.5}),
         ('{"fast": 0.5, "reward": 1}', 1.0, {"fast": 0.5, "reward": 1.0}),
     ],
@@ -55,8 +56,6 @@ def test_an_object_in_reward_json(document: str, reward: float, rewards: dict[st
         "{}",
         "null",
         '{"reward": null}',
-        '{"reward": true}',
-        '{"correct": 1, "fast": false}',
         '{"reward": "1"}',
         '{"reward": {"a": 1}}',
         '{"reward": NaN}',

@@ -304,7 +304,7 @@ def test_a_lost_trace_names_what_can_be_done(two: Two) -> None:
     for file in two.store.places.traces.rglob("*.parquet"):
         file.unlink()
     flip = two.between(base, cand, tasks=["t"]).shown[0]
-    assert "is missing" in flip.base.problem and "ht evaluate" in flip.base.problem
+    assert "is missing" in flip.base.problem and "`ht fsck` lists what is lost" in flip.base.problem
     assert flip.cand.outcome == "solved"
 
 
