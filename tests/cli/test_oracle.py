@@ -59,7 +59,7 @@ def test_how_many_differ_the_second_time(project: Callable[..., Project]) -> Non
         (made.root / f"tasks/{name}/solution").mkdir()
         (made.root / f"tasks/{name}/solution/solve.sh").write_text(f"touch {name}\n")
     (made.root / "tasks/one/tests/test.sh").write_text(
-        'echo "{\\"reward\\": 1, \\"odd\\": $(date +%s%N | tail -c 12)}" > /logs/verifier/reward.json\n'
+        'echo "{\\"reward\\": 1, \\"odd\\": 1$(date +%s%N | tail -c 12)}" > /logs/verifier/reward.json\n'
     )
     ran = made.ht("tasks", "oracle", "--twice")
     assert ran.code == 0
