@@ -196,13 +196,15 @@ def epoch_rows(records: Records) -> tuple[EpochRow, ...]:
 def _places(records: Records) -> dict[str, str]:
     """Panel and model of every run, as digests."""
     models: dict[str, str] = {}
+    found = {}
     for run in records.runs():
         if run.regime not in models:
             try:
                 models[run.regime] = records.regime(run.regime).endpoint
             except NotFound:
                 models[run.regime] = run.regime
-    return {run.id: f"{run.panel} {models[run.regime]}" for run in records.runs()}
+        found[run.id] = f"{run.panel} {models[run.regime]}"
+    return found
 
 
 def comparable(epochs: Sequence[EpochRow]) -> tuple[EpochRow, ...]:
