@@ -76,16 +76,16 @@ def left_out(context: Context) -> tuple[str, ...]:
 
     def is_read(name: str) -> bool:
         path = (root / name).absolute()
-        return any(path == one or one in path.parents for one in places) or _of_tasks(path)
+        return any(path == one or one in path.parents for one in places) or _of_tasks(path, root.absolute())
 
     return tuple(name for name in context.repo.dirty() if not is_read(name))
 
 
-def _of_tasks(path: Path) -> bool:
+def _of_tasks(path: Path, root: Path) -> bool:
     """Whether a file is of a task or describes a panel, or a folder holds nothing else."""
     if path.is_dir():
-        return all(_of_tasks(one) for one in path.rglob("*") if one.is_file())
-    if any((folder / "task.toml").is_file() for folder in path.parents):
+        return all(_of_tasks(one, root) for one in path.rglob("*") if one.is_file())
+    if any((folder / "task.toml").is_file() for folder in path.parents if root in folder.parents):
         return True
     try:
         return path.suffix == ".toml" and b"[panel]" in path.read_bytes()
